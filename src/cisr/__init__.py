@@ -1,0 +1,83 @@
+"""cisr: safe reinforcement learning by curriculum induction."""
+
+from typing import Any
+
+from cisr.classroom import Deployment, Transcript, UnitLog
+from cisr.compare import Comparison, Estimate, Row, compare
+from cisr.curricula import (
+    Bandit,
+    CurriculumPolicy,
+    Fixed,
+    Observation,
+    Schedule,
+    Switching,
+    Threshold,
+    load_policy,
+    save_policy,
+)
+from cisr.errors import CisrError, ConfigError, StoreError, TaskError
+from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
+from cisr.lesson import load_student
+from cisr.store import Store
+from cisr.students import Convolutional, Perceptron, Population, StudentConfig
+from cisr.study import Study, StudyResult, random_teacher
+from cisr.task import Move, Task, Teaching
+from cisr.tasks import get_task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NONE",
+    "Bandit",
+    "CisrError",
+    "Comparison",
+    "ConfigError",
+    "Convolutional",
+    "CurriculumPolicy",
+    "Deployment",
+    "Estimate",
+    "Fixed",
+    "InducedCMDP",
+    "Intervention",
+    "Move",
+    "Observation",
+    "Perceptron",
+    "Place",
+    "Population",
+    "Rewind",
+    "Row",
+    "Schedule",
+    "Store",
+    "StoreError",
+    "Student",
+    "StudentConfig",
+    "Study",
+    "StudyResult",
+    "Switching",
+    "Task",
+    "TaskError",
+    "Teaching",
+    "Threshold",
+    "ToStart",
+    "Transcript",
+    "UnitLog",
+    "compare",
+    "get_task",
+    "load_policy",
+    "load_student",
+    "random_teacher",
+    "save_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`InducedCMDP` brings in gymnasium and `Student` jax, so they are imported when they are first named."""
+    if name == "InducedCMDP":
+        from cisr.cmdp import InducedCMDP
+
+        return InducedCMDP
+    if name == "Student":
+        from cisr.students.student import Student
+
+        return Student
+    raise AttributeError(f"module 'cisr' has no attribute '{name}'")

@@ -1,0 +1,3 @@
+from cisr.cli import main
+
+main()

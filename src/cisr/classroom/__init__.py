@@ -1,0 +1,36 @@
+"""Classrooms: what trains a batch of students under their curriculum policies."""
+
+from cisr.classroom.classroom import Classroom, Register
+from cisr.classroom.records import (
+    Batch,
+    Checkpoint,
+    Deployment,
+    Enrolment,
+    Event,
+    Graduation,
+    Lesson,
+    Progress,
+    Transcript,
+    UnitLog,
+    UnitRecord,
+    default_observe,
+    default_score,
+)
+
+__all__ = [
+    "Batch",
+    "Checkpoint",
+    "Classroom",
+    "Deployment",
+    "Enrolment",
+    "Event",
+    "Graduation",
+    "Lesson",
+    "Progress",
+    "Register",
+    "Transcript",
+    "UnitLog",
+    "UnitRecord",
+    "default_observe",
+    "default_score",
+]

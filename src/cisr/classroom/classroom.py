@@ -1,0 +1,96 @@
+"""The classroom: trains students under their curriculum policies, many at once, and keeps records as it goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol
+
+from cisr.classroom.executors import Executor, InThisProcess, Processes
+from cisr.classroom.records import Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
+from cisr.classroom.worker import Job
+from cisr.errors import ConfigError
+
+MAX_BATCH = 16
+
+
+class Register(Protocol):
+    """Where a classroom keeps its records. What `keep_…` was given is durable when it returns."""
+
+    def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
+        """Note new students, grouped into batches; returns the batches among `enrolments` that are not done."""
+
+    def checkpoint(self, batch: Batch) -> Checkpoint | None: ...
+    def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None: ...
+    def keep_graduation(self, batch: Batch, graduation: Graduation) -> None: ...
+    def transcript(self, name: str) -> Transcript: ...
+
+
+class Classroom:
+    """Teaches batches of students on the Gymnasium lane, spread over worker processes.
+
+    How students are grouped depends on `cores` alone, which a store records: the numbers are the same with any number
+    of workers. `n_workers=0` teaches in this process.
+    """
+
+    def __init__(
+        self,
+        lesson: Lesson,
+        register: Register,
+        *,
+        cores: int,
+        n_workers: int | None = None,
+        listener: Callable[[Batch, Event], None] = lambda batch, event: None,
+    ) -> None:
+        if n_workers is not None and n_workers < 0:
+            raise ConfigError(f"The number of workers is {n_workers}: give 0 (this process) or more.")
+        self.lesson = lesson
+        self.register = register
+        self.cores = cores
+        self.listener = listener
+        workers = os.cpu_count() or 1 if n_workers is None else n_workers
+        self._executor: Executor = Processes(workers) if workers else InThisProcess()
+
+    def __enter__(self) -> Classroom:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.close()
+
+    def teach(self, enrolments: Iterable[Enrolment]) -> Iterator[Transcript]:
+        """Transcripts as students finish; those who have finished before come first."""
+        enrolments = list(enrolments)
+        for enrolment in enrolments:
+            for name in enrolment.policy.interventions_used:
+                self.lesson.task.intervention(name)
+        batches = self.register.enrol(enrolments, self._group)
+        unfinished = {student.name for batch in batches for student in batch.enrolments}
+        for enrolment in enrolments:
+            if enrolment.name not in unfinished:
+                yield self.register.transcript(enrolment.name)
+        jobs = [Job(self.lesson, batch, self.register.checkpoint(batch)) for batch in batches]
+        for batch, event in self._executor.run(jobs):
+            if isinstance(event, Checkpoint):
+                self.register.keep_checkpoint(batch, event)
+            elif isinstance(event, Graduation):
+                self.register.keep_graduation(batch, event)
+            self.listener(batch, event)
+            if isinstance(event, Graduation):
+                for student in batch.enrolments:
+                    yield self.register.transcript(student.name)
+
+    def _group(self, enrolments: list[Enrolment]) -> list[Batch]:
+        """Students of equal shape together, in batches of equal size that keep every core busy."""
+        turns = -(-len(enrolments) // (self.cores * MAX_BATCH))
+        size = max(-(-len(enrolments) // (self.cores * max(turns, 1))), 1)
+        shapes: dict[object, list[Enrolment]] = {}
+        for enrolment in enrolments:
+            shapes.setdefault(enrolment.config.shape, []).append(enrolment)
+        return [
+            Batch(name=alike[first].name, enrolments=tuple(alike[first : first + size]))
+            for alike in shapes.values()
+            for first in range(0, len(alike), size)
+        ]

@@ -1,0 +1,158 @@
+"""Where batches are taught: in this process, or in worker processes, one thread each.
+
+An executor yields (batch, event) pairs. The receiver keeps a checkpoint before it asks for the next pair.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from cisr.classroom.records import Batch, Checkpoint, Event, Graduation
+from cisr.classroom.worker import Broken, Job, Kept, events_of, receive, send
+from cisr.errors import CisrError
+
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "NPROC": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""Rounding depends on the number of threads, so a worker's is fixed; many workers use many cores."""
+
+ATTEMPTS = 2
+"""A worker that dies (out of memory, a crash in a simulator) is replaced once; then its students have failed."""
+
+
+class Executor(Protocol):
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]: ...
+    def close(self) -> None: ...
+
+
+class InThisProcess:
+    """Everything here, one batch after the other: for debugging and small things."""
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
+        for job in jobs:
+            try:
+                for event in events_of(job):
+                    yield job.batch, event
+            except CisrError:
+                raise
+            except Exception as error:
+                yield job.batch, _all_failed(job.batch, f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        pass
+
+
+class _Arrival(NamedTuple):
+    worker: _Worker
+    message: Any  # None when the worker is gone
+
+
+class Processes:
+    """Worker processes that live as long as the executor; each batch goes to the next one that is free."""
+
+    def __init__(self, n_workers: int) -> None:
+        self._n_workers = n_workers
+        self._arrivals: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+        self._workers: list[_Worker] = []
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
+        waiting = [(job, 1) for job in jobs]
+        while len(self._workers) < min(self._n_workers, len(waiting)):
+            self._workers.append(_Worker(self._arrivals))
+        idle = list(self._workers)
+        busy: dict[_Worker, tuple[Job, int]] = {}
+        try:
+            while waiting or busy:
+                while waiting and idle:
+                    worker = idle.pop(0)
+                    busy[worker] = waiting.pop(0)
+                    worker.send(busy[worker][0])
+                worker, message = self._arrivals.get()
+                job, attempt = busy[worker]
+                if message is None:
+                    self._workers.remove(worker)
+                    del busy[worker]
+                    self._workers.append(_Worker(self._arrivals))
+                    idle.append(self._workers[-1])
+                    if attempt < ATTEMPTS:
+                        waiting.insert(0, (job, attempt + 1))
+                    else:
+                        yield job.batch, _all_failed(job.batch, f"its worker process died ({worker.last_words()})")
+                    continue
+                if isinstance(message, Broken):
+                    if message.users_fault:
+                        raise CisrError(message.message)
+                    message = _all_failed(job.batch, message.message)
+                yield job.batch, message
+                if isinstance(message, Checkpoint):
+                    busy[worker] = (job._replace(checkpoint=message), attempt)
+                    worker.send(Kept())
+                elif isinstance(message, Graduation):
+                    del busy[worker]
+                    idle.append(worker)
+        finally:
+            if busy:  # the receiver stopped listening
+                self.close()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+        self._workers = []
+        self._arrivals = queue.SimpleQueue()
+
+
+class _Worker:
+    def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
+        search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from cisr.classroom.worker import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path},
+            start_new_session=True,  # Ctrl-C is for the classroom alone
+        )
+        threading.Thread(target=self._listen, args=(arrivals,), daemon=True).start()
+
+    def send(self, message: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            send(self._process.stdin, message)
+        except BrokenPipeError:
+            pass  # it has died: the listener says so
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+
+    def last_words(self) -> str:
+        code = self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def _listen(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
+        assert self._process.stdout is not None
+        try:
+            for message in receive(self._process.stdout):
+                arrivals.put(_Arrival(self, message))
+        except (EOFError, OSError, ValueError):
+            pass  # cut off in the middle of a message, or closed by `kill`
+        arrivals.put(_Arrival(self, None))
+
+
+def _all_failed(batch: Batch, why: str) -> Graduation:
+    errors = tuple(f"Student '{enrolment.name}': {why}" for enrolment in batch.enrolments)
+    return Graduation(deployments=(None,) * len(errors), errors=errors)

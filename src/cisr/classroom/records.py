@@ -1,0 +1,151 @@
+"""What goes into a classroom and what comes out of it, as plain frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cisr.curricula import CurriculumPolicy, Observation, Stage
+from cisr.students.config import StudentConfig
+from cisr.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrolment:
+    """One student to be taught: who it is, under which curriculum policy, and its seed."""
+
+    name: str
+    policy: CurriculumPolicy
+    config: StudentConfig
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """How a frozen policy did, under one intervention or on its own."""
+
+    under: str
+    """The intervention in force; `none` for the task itself."""
+    steps: int
+    episodes: int
+    mean_return: float
+    score: float
+    """The mean return; in M_0 an episode with a rescue counts −2·T·R_max instead."""
+    failures: int
+    rescues: int
+    outcomes: Mapping[str, float]
+    """Rate of each way in which an episode can end: success, failure, rescue, timeout, other."""
+
+    @property
+    def success(self) -> float:
+        return self.outcomes["success"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitLog:
+    """One interaction unit of one student, as the teacher may see it."""
+
+    unit: int
+    """1 … N_s"""
+    intervention: str
+    steps: int
+    episodes: int
+    mean_return: float
+    success: float
+    violation: float
+    """Mean episode value of the rescue constraint: rescues beyond the tolerance."""
+    rescues: int
+    failures: int
+    multipliers: tuple[float, ...]
+    """λ after the unit: for failures, for rescues."""
+    deployment: Deployment | None = None
+    """The paper's periodic deployment in M, for analysis only."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """The full record of one student. It ends with a deployment, or with the error that ended it."""
+
+    name: str
+    curriculum: Mapping[str, Any]
+    """The curriculum policy, as JSON."""
+    config: StudentConfig
+    seed: int
+    units: tuple[UnitLog, ...]
+    deployment: Deployment | None = None
+    error: str | None = None
+
+    @property
+    def training_failures(self) -> int:
+        return sum(unit.failures for unit in self.units)
+
+    @property
+    def rescues(self) -> int:
+        return sum(unit.rescues for unit in self.units)
+
+
+def default_observe(unit: UnitLog) -> Observation:
+    """What the teacher sees by default: the mean return and the violation of the unit just trained."""
+    return Observation(mean_return=unit.mean_return, violation=unit.violation)
+
+
+def default_score(transcript: Transcript) -> float:
+    """What the teacher wants by default: the return of the final policy."""
+    assert transcript.deployment is not None
+    return transcript.deployment.score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What all students of a classroom have in common."""
+
+    task: Task
+    evaluate_under: str = "none"
+    """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
+    deploy_each_unit: bool = False
+    """Also deploy in M after each unit, for analysis; this is not safe."""
+    observe: Callable[[UnitLog], Any] = default_observe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Students that are trained together by one program. Rounding depends on the batch, so it is fixed for good."""
+
+    name: str
+    enrolments: tuple[Enrolment, ...]
+
+
+class UnitRecord(NamedTuple):
+    """What is kept of one student at a unit boundary, beside its weights: enough to go on from there."""
+
+    log: UnitLog
+    stage: Stage
+
+
+class Progress(NamedTuple):
+    """Steps taken since the last such event."""
+
+    steps: int
+
+
+class Checkpoint(NamedTuple):
+    """A unit of a batch is over. Whoever receives this event keeps it before asking for the next one."""
+
+    unit: int  # units done
+    weights: dict[str, np.ndarray]  # the learners, stacked over the batch
+    records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has failed
+    errors: tuple[str | None, ...]
+
+
+class Graduation(NamedTuple):
+    """The end of a batch: its students have been deployed, or have failed."""
+
+    deployments: tuple[Deployment | None, ...]
+    errors: tuple[str | None, ...]
+
+
+Event = Progress | Checkpoint | Graduation

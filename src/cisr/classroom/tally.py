@@ -1,0 +1,103 @@
+"""Counts what happens in a row of environments, episode by episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cisr.classroom.records import Deployment
+from cisr.cmdp import Step
+
+
+class Episode(NamedTuple):
+    total_reward: float
+    steps: int
+    failures: int
+    rescues: int
+    outcome: str
+    constraint_values: np.ndarray  # (m,)
+    began: int
+    """When it began, in steps of its environment since the tally was opened."""
+
+
+class Tally:
+    """Adds up the steps of E environments and closes an episode's account when it ends."""
+
+    def __init__(self, n_envs: int) -> None:
+        self.episodes: list[Episode] = []
+        self.failures = 0
+        self.rescues = 0
+        self._clock = 0
+        self._rewards = np.zeros(n_envs)
+        self._began = np.zeros(n_envs, int)
+        self._failures = np.zeros(n_envs, int)
+        self._rescues = np.zeros(n_envs, int)
+
+    def add(self, step: Step, constraint_values: np.ndarray) -> np.ndarray:
+        """Enter one step of every environment; returns the numbers of those whose episode ended."""
+        self._clock += 1
+        self._rewards += step.rewards
+        self._failures += step.failed
+        self._rescues += step.rescued
+        ended = np.flatnonzero(step.terminated | step.truncated)
+        for k in ended:
+            self._close(k, _outcome(step, k), constraint_values[k])
+        return ended
+
+    def close(self, constraint_values: np.ndarray) -> None:
+        """Close the round. Where no episode has ended, those cut off count: better than knowing nothing."""
+        cut_off = [k for k in range(len(self._began)) if self._began[k] < self._clock]
+        nothing_ended = not self.episodes
+        for k in cut_off:
+            if nothing_ended:
+                self._close(k, "other", constraint_values[k])
+            else:
+                self.failures += int(self._failures[k])
+                self.rescues += int(self._rescues[k])
+
+    def _close(self, k: int, outcome: str, constraint_values: np.ndarray) -> None:
+        episode = Episode(
+            total_reward=float(self._rewards[k]),
+            steps=int(self._clock - self._began[k]),
+            failures=int(self._failures[k]),
+            rescues=int(self._rescues[k]),
+            outcome=outcome,
+            constraint_values=constraint_values.copy(),
+            began=int(self._began[k]),
+        )
+        self.episodes.append(episode)
+        self.failures += episode.failures
+        self.rescues += episode.rescues
+        self._rewards[k] = 0.0
+        self._began[k] = self._clock
+        self._failures[k] = self._rescues[k] = 0
+
+
+OUTCOMES = ("success", "failure", "rescue", "timeout", "other")
+"""Ways in which an episode can end; `rescue` is the end that a ToStart makes, `other` the environment's own."""
+
+
+def _outcome(step: Step, k: int) -> str:
+    facts = (step.succeeded[k], step.failed[k], step.terminated[k] and step.rescued[k], step.truncated[k], True)
+    return next(name for name, holds in zip(OUTCOMES, facts, strict=True) if holds)
+
+
+def deployment_of(episodes: Sequence[Episode], under: str, violation_score: float | None) -> Deployment:
+    """Sum up the episodes of a deployment; `violation_score` replaces the return of episodes with a rescue."""
+    returns = [episode.total_reward for episode in episodes]
+    scores = [
+        episode.total_reward if violation_score is None or not episode.rescues else violation_score
+        for episode in episodes
+    ]
+    return Deployment(
+        under=under,
+        steps=sum(episode.steps for episode in episodes),
+        episodes=len(episodes),
+        mean_return=float(np.mean(returns)),
+        score=float(np.mean(scores)),
+        failures=sum(episode.failures for episode in episodes),
+        rescues=sum(episode.rescues for episode in episodes),
+        outcomes={name: float(np.mean([e.outcome == name for e in episodes])) for name in OUTCOMES},
+    )

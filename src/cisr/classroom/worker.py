@@ -1,0 +1,93 @@
+"""A worker process: teaches batches for a classroom, one at a time, on one thread.
+
+Messages are length-prefixed pickles on standard input and output; they live in a pipe between two processes of one
+program and are never stored. After a checkpoint the worker waits until the classroom has kept it. When the classroom
+dies, standard input closes and the worker goes too.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import queue
+import signal
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
+from cisr.errors import CisrError
+
+_LENGTH = struct.Struct("<Q")
+
+
+class Job(NamedTuple):
+    lesson: Lesson
+    batch: Batch
+    checkpoint: Checkpoint | None
+
+
+class Kept(NamedTuple):
+    """The classroom has kept the last checkpoint."""
+
+
+class Broken(NamedTuple):
+    """The batch ended with an error that no single student is to blame for."""
+
+    message: str
+    users_fault: bool
+    details: str
+
+
+def send(stream: BinaryIO, message: Any) -> None:
+    """Task and policies may hold lambdas and things from __main__: cloudpickle carries those."""
+    import cloudpickle
+
+    data = cloudpickle.dumps(message)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Iterator[Any]:
+    """Messages until the stream ends."""
+    while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
+        data = stream.read(_LENGTH.unpack(header)[0])
+        yield pickle.loads(data)
+
+
+def events_of(job: Job) -> Iterator[Event]:
+    from cisr.classroom import gymnasium as lane  # brings in jax: only workers need it
+
+    return lane.train(job.lesson, job.batch, job.checkpoint)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the classroom decides when to stop
+    outbox = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what environments print must not mix with the messages
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    while True:
+        job = inbox.get()
+        try:
+            for event in events_of(job):
+                send(outbox, event)
+                if isinstance(event, Checkpoint):
+                    inbox.get()
+        except BrokenPipeError:
+            os._exit(1)
+        except Exception as error:
+            fault = isinstance(error, CisrError)
+            message = str(error) if fault else f"{type(error).__name__}: {error}"
+            send(outbox, Broken(message, fault, traceback.format_exc()))
+
+
+def _listen(stream: io.BufferedReader, inbox: queue.SimpleQueue[Any]) -> None:
+    for message in receive(stream):
+        inbox.put(message)
+    os._exit(0)
+

@@ -1,0 +1,321 @@
+"""The command line. Bad input gets one line and exit code 2; `--debug` shows the traceback instead."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cisr.curricula import Bandit, CurriculumPolicy, Fixed, incremental, load_policy, save_policy
+from cisr.errors import CisrError, ConfigError
+from cisr.store import Round, Store
+from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
+from cisr.task import Task
+from cisr.tasks import BUILT_IN, SCALES, get_task
+
+app = typer.Typer(
+    help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(width=None if sys.stdout.isatty() else 110)
+err = Console(stderr=True)
+
+
+class Scale(StrEnum):
+    paper = "paper"
+    quick = "quick"
+
+
+class Lane(StrEnum):
+    auto = "auto"
+    gymnasium = "gymnasium"
+
+
+class TeacherKind(StrEnum):
+    paper = "paper"
+    ours = "ours"
+    random = "random"
+
+
+class Evaluation(StrEnum):
+    M = "M"
+    M0 = "M0"
+
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")]
+ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
+LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from.")]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", help="SQLite file that keeps everything. [default: runs/TASK-SCALE-SEED.sqlite]", show_default=False),
+]
+SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Write machine-readable results here.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Worker processes; results do not depend on it. [default: one per core]", show_default=False)
+]
+EvaluationOption = Annotated[
+    Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
+]
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False) -> None:
+    """Every command takes --help."""
+
+
+@app.command()
+def tasks(json_path: JsonOption = None) -> None:
+    """List tasks, their interventions and their students' defaults."""
+    table = Table(title="Tasks", title_justify="left")
+    for column in ("task", "scale", "interventions (τ)", "students", "what it is"):
+        table.add_column(column)
+    records = []
+    for name in BUILT_IN:
+        for scale in SCALES:
+            task = get_task(name, scale)
+            shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
+            student = task.student
+            network = type(getattr(student, "network", None)).__name__.lower()
+            table.add_row(name, scale, shown, f"{network}, {task.n_units} units", task.description)
+            records.append(
+                {
+                    "task": name,
+                    "scale": scale,
+                    "interventions": [{"name": i.name, "tau": i.tau, "kappa": i.kappa} for i in task.interventions],
+                    "student": student.to_json() if hasattr(student, "to_json") else None,
+                    "n_units": task.n_units,
+                }
+            )
+    out.print(table)
+    _write_json(json_path, {"tasks": records})
+
+
+@app.command()
+def train(
+    task_name: TaskName,
+    rounds: Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")] = None,
+    initial: Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")] = None,
+    students: Annotated[int | None, typer.Option(help="Students that try each policy.")] = None,
+    teacher: Annotated[
+        TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. [default: the task's]")
+    ] = None,
+    scale: ScaleOption = Scale.paper,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    curriculum: Annotated[Path | None, typer.Option(help="Where to write the best curriculum. [default: beside the store]")] = None,
+    evaluate_in: EvaluationOption = Evaluation.M,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
+    from cisr.progress import Meter
+
+    task = get_task(task_name, scale.value)
+    path = store or _default_store(task, seed)
+    target = curriculum or path.with_name(path.stem + "-curriculum.json")
+    began = time.monotonic()
+    with Store(path) as opened:
+        study = Study(
+            task,
+            store=opened,
+            seed=seed,
+            n_initial=initial,
+            n_rounds=rounds,
+            class_size=students,
+            teacher=_teacher(task, teacher),
+            evaluate_in=evaluate_in.value,
+            n_workers=workers,
+        )
+        best: list[float] = []
+
+        def show_round(number: int, result: Round) -> None:
+            best.extend([] if result.score is None else [result.score])
+            meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
+
+        meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
+        meter.already([t.name for t in opened.transcripts("study/") if t.deployment or t.error])
+        with meter:
+            result = study.run(meter, show_round)
+    with _writing(target):
+        save_policy(result.policy, target)
+    failed = sum(t.error is not None for t in result.transcripts)
+    out.print(f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students in {_ago(began)}.")
+    if failed:
+        out.print(f"{failed} students failed; their errors are in the store.")
+    out.print(f"Failures in training, all students together: {result.training_failures:,}")
+    out.print(f"Best curriculum: {_describe(result.policy.to_json())}")
+    out.print(f"Written to {target}; everything is kept in {path}", soft_wrap=True)
+    _write_json(
+        json_path,
+        {
+            "task": task.name,
+            "scale": task.scale,
+            "policy": result.policy.to_json(),
+            "rounds": [
+                {"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds
+            ],
+            "training_failures": result.training_failures,
+            "students": len(result.transcripts),
+            "failed_students": failed,
+        },
+    )
+
+
+@app.command()
+def compare(
+    task_name: TaskName,
+    curricula: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CURRICULUM...",
+            help="A JSON file, an intervention's name, none, bandit, Back-x or Incremental-x.",
+        ),
+    ],
+    students: Annotated[int, typer.Option(help="New students under each curriculum.")] = 10,
+    scale: ScaleOption = Scale.paper,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this PNG or PDF.")] = None,
+    deploy_each_unit: Annotated[
+        bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
+    ] = False,
+    evaluate_in: EvaluationOption = Evaluation.M,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Train fresh students under each curriculum and compare how they end up, with intervals."""
+    from cisr.compare import compare as run_comparison
+    from cisr.progress import Meter
+    from cisr.report.tables import comparison_table
+
+    task = get_task(task_name, scale.value)
+    policies = dict(parse_curriculum(text, task) for text in curricula)
+    for policy in policies.values():
+        for name in policy.interventions_used:
+            task.intervention(name)
+    path = store or _default_store(task, seed)
+    began = time.monotonic()
+    with Store(path) as opened:
+        meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
+        meter.already(
+            [t.name for label in policies for t in opened.transcripts(f"compare/{label}/")[:students] if t.deployment or t.error]
+        )
+        with meter:
+            comparison = run_comparison(
+                task,
+                policies,
+                n_students=students,
+                store=opened,
+                seed=seed,
+                evaluate_in=evaluate_in.value,
+                deploy_each_unit=deploy_each_unit,
+                n_workers=workers,
+                listener=meter,
+            )
+    out.print(comparison_table(comparison))
+    for transcripts in comparison.transcripts.values():
+        for transcript in transcripts:
+            if transcript.error:
+                out.print(f"Failed: {transcript.error}", soft_wrap=True)
+    out.print(f"{students * len(policies)} students in {_ago(began)}; everything is kept in {path}", soft_wrap=True)
+    if figure is not None:
+        from cisr.report.figures import learning_curves
+
+        with _writing(figure):
+            learning_curves(comparison, figure)
+        out.print(f"Learning curves: {figure}", soft_wrap=True)
+    _write_json(json_path, comparison.to_json())
+
+
+def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
+    """A label and a policy from what a user may name on the command line."""
+    if text == "none":
+        return "none", Fixed("none")
+    if text == "bandit":
+        return "bandit", Bandit(task.intervention_names)
+    if text in task.intervention_names or re.fullmatch(r"Back-\d+", text):
+        return text, Fixed(text)
+    if grown := re.fullmatch(r"Incremental-(\d+)", text):
+        return text, incremental(int(grown[1]), task.n_units)
+    path = Path(text)
+    if path.suffix == ".json" or path.exists():
+        return path.stem, load_policy(path)
+    known = ", ".join((*task.intervention_names, "none", "bandit"))
+    raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """The console script `cisr`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--debug" in words:
+        app(words, standalone_mode=True)
+        return
+    try:
+        app(words, standalone_mode=True)
+    except CisrError as error:
+        _complain(str(error))
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        _complain("Stopped. Finished units are kept: run the same command again to go on.")
+        raise SystemExit(130) from None
+
+
+def _complain(message: str) -> None:
+    print(f"cisr: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:
+    import dataclasses
+
+    if kind is None:
+        return default_teacher(task)
+    if kind is TeacherKind.random:
+        return random_teacher
+    return default_teacher(dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, setting=kind.value)))
+
+
+def _describe(policy: dict[str, Any]) -> str:
+    steps = [policy["interventions"][0]]
+    for name, threshold in zip(policy["interventions"][1:], policy["thresholds"], strict=True):
+        steps.append(f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}")
+    return " ".join(steps)
+
+
+def _default_store(task: Task, seed: int) -> Path:
+    return Path("runs") / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', task.name)}-{task.scale}-{seed}.sqlite"
+
+
+def _ago(began: float) -> str:
+    seconds = time.monotonic() - began
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+def _write_json(path: Path | None, record: dict[str, Any]) -> None:
+    if path is not None:
+        with _writing(path):
+            path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn a file that cannot be written into one line."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"Cannot write {path}: {error}.") from error

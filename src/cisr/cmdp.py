@@ -1,0 +1,188 @@
+"""The intervention-induced CMDP M_i on Gymnasium environments.
+
+One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
+trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward and the episode
+clock runs on.
+
+`terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
+- a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
+- a rescue by `ToStart` ends the episode as terminal: nothing is bootstrapped;
+- the time limit sets `truncated`; students treat it as terminal unless told to bootstrap it.
+A rescue that comes after the environment has ended (the student failed inside the trigger set) is counted, but nobody
+is left to be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from cisr import constraints
+from cisr.errors import TaskError
+from cisr.intervention import Intervention, Place, Rewind, ToStart
+from cisr.seeding import derive_seed
+from cisr.task import Move, Task
+
+Env = gymnasium.Env[Any, Any]
+
+
+class Step(NamedTuple):
+    """What E environments answered to one action each."""
+
+    observations: np.ndarray  # (E, ...) after any rescue
+    rewards: np.ndarray  # (E,)
+    costs: np.ndarray  # (E, m) constraint increments
+    terminated: np.ndarray  # (E,)
+    truncated: np.ndarray  # (E,)
+    rescued: np.ndarray  # (E,)
+    failed: np.ndarray  # (E,) the move visited D
+    succeeded: np.ndarray  # (E,)
+
+
+class InducedCMDPs:
+    """E environments of one task under one intervention, stepped together."""
+
+    def __init__(self, task: Task, intervention: Intervention, envs: Sequence[Env]) -> None:
+        self.task = task
+        self.intervention = intervention
+        self.envs = list(envs)
+        self._tolerance = np.array(constraints.tolerances(intervention))
+        self._account = constraints.opening((len(self.envs),))
+        self._uniforms = [np.random.default_rng(0)] * len(self.envs)
+        self._visited: np.ndarray | None = None  # (E, T + 1, d) this episode's non-trigger states
+        self._length = np.zeros(len(self.envs), int)  # (E,) how many of them
+
+    def seed(self, seeds: Sequence[int]) -> np.ndarray:
+        """Start every environment afresh from its seed; returns observations (E, ...)."""
+        self._uniforms = [np.random.default_rng(derive_seed(seed, "uniforms")) for seed in seeds]
+        return np.stack([self.restart(k, seed) for k, seed in enumerate(seeds)])
+
+    def restart(self, k: int, seed: int | None = None, options: dict[str, Any] | None = None) -> np.ndarray:
+        """Begin a new episode in environment k."""
+        observation, _ = self.envs[k].reset(seed=seed, options=options)
+        state = self.task.read_state(self.envs[k])
+        if self._visited is None:
+            self._visited = np.zeros((len(self.envs), self.task.horizon + 1, *np.shape(state)), np.asarray(state).dtype)
+        self._visited[k, 0] = state
+        self._length[k] = 1
+        self._account.counts[k] = 0
+        self._account.steps[k] = 0
+        return np.asarray(observation)
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Move, judge, rescue; ended episodes are left for `restart`."""
+        assert self._visited is not None, "reset before the first step"
+        answers = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        observations = [answer[0] for answer in answers]
+        rewards = np.array([answer[1] for answer in answers], float)
+        terminated = np.array([answer[2] for answer in answers], bool)
+        cut_off = np.array([answer[3] for answer in answers], bool)
+        states = np.stack([self.task.read_state(env) for env in self.envs])
+
+        move = Move(state=states, reward=rewards, terminated=terminated)
+        failed = self._judge("danger", self.task.danger(move))
+        succeeded = self._judge("success", self.task.success(move))
+        rescued = self._judge(f"trigger of '{self.intervention.name}'", self.intervention.trigger(states))
+        self._account, costs = constraints.book(
+            self.task.constraint_form, self._account, np.stack([failed, rescued], axis=-1), self._tolerance
+        )
+
+        for k in np.flatnonzero(~terminated):
+            if not rescued[k]:
+                self._remember(k, states[k])
+            elif not isinstance(self.intervention.reset, ToStart):
+                observations[k] = self.task.place(self.envs[k], self._rescue(k, states[k]))
+        if isinstance(self.intervention.reset, ToStart):
+            terminated = terminated | rescued
+        truncated = (cut_off | (self._account.steps >= self.task.horizon)) & ~terminated
+        return Step(np.stack(observations), rewards, costs, terminated, truncated, rescued, failed, succeeded)
+
+    def constraint_values(self) -> np.ndarray:
+        """Running constraint values of the current episodes, (E, m)."""
+        return np.asarray(constraints.value(self.task.constraint_form, self._account, self._tolerance))
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    def _judge(self, what: str, verdict: Any) -> np.ndarray:
+        verdict = np.asarray(verdict)
+        if verdict.shape != (len(self.envs),) or verdict.dtype != bool:
+            raise TaskError(
+                f"The {what} of task '{self.task.name}' answered {verdict.dtype} of shape {verdict.shape} for "
+                f"{len(self.envs)} states: answer one bool for each; index the last axis of the state (state[..., 0])."
+            )
+        return verdict
+
+    def _remember(self, k: int, state: np.ndarray) -> None:
+        assert self._visited is not None
+        self._visited[k, self._length[k]] = state
+        self._length[k] += 1
+
+    def _rescue(self, k: int, state: np.ndarray) -> np.ndarray:
+        """The state that the student is put into, (d,)."""
+        assert self._visited is not None
+        match self.intervention.reset:
+            case Rewind(steps):
+                self._length[k] = max(self._length[k] - steps, 0) + 1
+                return np.asarray(self._visited[k, self._length[k] - 1])
+            case Place(fn, n_history, n_uniforms):
+                past = self._visited[k, np.maximum(np.arange(-n_history, 0) + self._length[k], 0)]  # (n, d)
+                placed = np.asarray(fn(state, past, self._uniforms[k].random(n_uniforms)))
+                if placed.shape != state.shape:
+                    raise TaskError(
+                        f"The reset of '{self.intervention.name}' answered shape {placed.shape} for a state of shape "
+                        f"{state.shape}: answer a state."
+                    )
+                self._remember(k, placed)
+                return placed
+            case reset:
+                raise AssertionError(f"{reset} places nobody")
+
+
+class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """M_i as one Gymnasium environment, for any learner.
+
+    `info` holds, at every step, `cost` (1.0 for a failure), `costs` (the constraint increments), `intervention` (the
+    name of the one that rescued the student in this step, or None) and `is_success`.
+
+    >>> import gymnasium
+    >>> env = gymnasium.make("cisr/FrozenLake-v0", intervention="HR")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, terminated, truncated, info = env.step(1)
+    >>> info["cost"], info["intervention"], terminated
+    (0.0, 'HR', True)
+    """
+
+    def __init__(self, task: Task, intervention: str | Intervention = "none", **env_options: Any) -> None:
+        super().__init__(task.make_env(**env_options))
+        chosen = task.intervention(intervention) if isinstance(intervention, str) else intervention
+        self._row = InducedCMDPs(task, chosen, [self.env])
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self._row.seed([seed])
+        return self._observed(self._row.restart(0, seed, options)), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        step = self._row.step(np.array([action]))
+        info = {
+            "cost": float(step.failed[0]),
+            "costs": step.costs[0],
+            "intervention": self._row.intervention.name if step.rescued[0] else None,
+            "is_success": bool(step.succeeded[0]),
+        }
+        return (
+            self._observed(step.observations[0]),
+            float(step.rewards[0]),
+            bool(step.terminated[0]),
+            bool(step.truncated[0]),
+            info,
+        )
+
+    def _observed(self, observation: np.ndarray) -> Any:
+        discrete = isinstance(self.observation_space, gymnasium.spaces.Discrete)
+        return int(observation) if discrete else observation

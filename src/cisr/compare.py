@@ -1,0 +1,136 @@
+"""Comparison: fresh students under given curricula, with honest intervals.
+
+Failures in training and failures in deployment are two columns: the first must not happen under a certified
+intervention, the second are what the student does once the teacher is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cisr.classroom import Batch, Classroom, Enrolment, Event, Transcript
+from cisr.curricula import CurriculumPolicy
+from cisr.errors import ConfigError
+from cisr.lesson import open_lesson, student_config
+from cisr.seeding import check_seed, derive_seed
+from cisr.store import Store
+from cisr.task import Task
+
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over students, its standard error, and a 95 % bootstrap interval."""
+
+    mean: float
+    sem: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How the students of one curriculum did."""
+
+    curriculum: str
+    students: int
+    finished: int
+    success: Estimate | None
+    mean_return: Estimate | None
+    training_failures: Estimate | None
+    rescues: Estimate | None
+    deployment_failures: Estimate | None
+    outcomes: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["return"] = fields.pop("mean_return")
+        return fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    task: str
+    scale: str
+    rows: tuple[Row, ...]
+    transcripts: Mapping[str, tuple[Transcript, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"task": self.task, "scale": self.scale, "rows": [row.to_json() for row in self.rows]}
+
+
+def compare(
+    task: Task,
+    curricula: Mapping[str, CurriculumPolicy],
+    *,
+    n_students: int = 10,
+    store: Store | Path | str | None = None,
+    name: str = "compare",
+    seed: int = 0,
+    evaluate_in: str = "M",
+    deploy_each_unit: bool = False,
+    n_workers: int | None = None,
+    listener: Callable[[Batch, Event], None] = lambda batch, event: None,
+) -> Comparison:
+    """Train `n_students` new students under each curriculum and sum up how they did."""
+    if n_students < 1:
+        raise ConfigError(f"The number of students is {n_students}: give at least 1.")
+    if not curricula:
+        raise ConfigError("There is no curriculum to compare: name at least one.")
+    check_seed(seed)
+    store = store if isinstance(store, Store) else Store(store)
+    lesson, cores = open_lesson(store, task, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
+    kind = ("each unit" if deploy_each_unit else "at the end") + f" {evaluate_in}"
+    store.settle({f"deployment of {name}": kind})
+    enrolments = {
+        label: [_enrol(task, policy, seed, f"{name}/{label}/{k:03d}") for k in range(n_students)]
+        for label, policy in curricula.items()
+    }
+    with Classroom(lesson, store, cores=cores, n_workers=n_workers, listener=listener) as classroom:
+        taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
+    groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
+    rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
+    return Comparison(task=task.name, scale=task.scale, rows=rows, transcripts=groups)
+
+
+def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0) -> Row:
+    """Sum up the students that finished; training failures count for all, finished or not."""
+    finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
+
+    def over_finished(of: Callable[[Transcript, Any], float]) -> Estimate | None:
+        return estimate([of(t, d) for t, d in finished], seed) if finished else None
+
+    outcomes = finished[0][1].outcomes if finished else {}
+    return Row(
+        curriculum=label,
+        students=len(transcripts),
+        finished=len(finished),
+        success=over_finished(lambda t, d: d.success),
+        mean_return=over_finished(lambda t, d: d.mean_return),
+        training_failures=estimate([t.training_failures for t in transcripts], seed),
+        rescues=over_finished(lambda t, d: t.rescues),
+        deployment_failures=over_finished(lambda t, d: d.failures / d.episodes),
+        outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
+    )
+
+
+def estimate(values: Sequence[float], seed: int = 0) -> Estimate:
+    """Mean, standard error and the percentile bootstrap interval of the mean; students are the unit resampled."""
+    data = np.asarray(values, float)
+    rng = np.random.default_rng(derive_seed(seed, "bootstrap"))
+    means = data[rng.integers(len(data), size=(RESAMPLES, len(data)))].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    sem = float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else None
+    return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high))
+
+
+def _enrol(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
+    return Enrolment(
+        name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name)
+    )

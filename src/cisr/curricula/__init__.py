@@ -1,0 +1,25 @@
+"""Curriculum policies, their JSON files, and the space in which a teacher searches for them."""
+
+from cisr.curricula.base import CurriculumPolicy, Observation, Stage
+from cisr.curricula.files import load_policy, policy_from_json, save_policy
+from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold, incremental
+from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
+
+__all__ = [
+    "Bandit",
+    "Choice",
+    "CurriculumPolicy",
+    "Fixed",
+    "Observation",
+    "Parameters",
+    "Real",
+    "Schedule",
+    "SearchSpace",
+    "Stage",
+    "Switching",
+    "Threshold",
+    "incremental",
+    "load_policy",
+    "policy_from_json",
+    "save_policy",
+]

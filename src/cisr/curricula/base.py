@@ -1,0 +1,36 @@
+"""What a curriculum policy is: the rule that picks the next intervention from what the teacher observed.
+
+Policies are frozen values. All that a policy remembers of one student is its *stage*, which goes in and comes out, so
+a thousand students can share a policy and any dependence on history is possible.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+Stage = Any
+"""What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries)."""
+
+
+class Observation(NamedTuple):
+    """o^T: what the teacher saw of a student in its last unit. Before the first unit, zeros."""
+
+    mean_return: float = 0.0
+    violation: float = 0.0
+    """Mean value of the rescue constraint: rescues beyond the tolerance."""
+
+
+class CurriculumPolicy(Protocol):
+    """A policy's stage moves on *before* each unit, the first included; the stage then says what to use."""
+
+    @property
+    def first_stage(self) -> Stage: ...
+    @property
+    def interventions_used(self) -> tuple[str, ...]:
+        """Every intervention that this policy may choose."""
+
+    def next_stage(self, stage: Stage, observed: Any, rng: np.random.Generator) -> Stage: ...
+    def intervention(self, stage: Stage) -> str: ...
+    def to_json(self) -> dict[str, Any]: ...

@@ -1,0 +1,71 @@
+"""The search space of a teacher: named parameters, some real, some a choice.
+
+A curriculum policy class says what its parameters are (`SearchSpace`); a teacher proposes values for them.
+A proposal is a plain dictionary from names to values, so it can be stored as JSON as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cisr.errors import ConfigError
+
+Parameters = dict[str, float | str]
+"""One point of a search space: a float for each `Real`, one of the options for each `Choice`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Real:
+    """A number between two bounds, both included."""
+
+    name: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ConfigError(f"Parameter '{self.name}' ranges over [{self.low}, {self.high}]: give finite low < high.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One of several options without an order."""
+
+    name: str
+    options: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.options or len(set(self.options)) != len(self.options):
+            raise ConfigError(f"Parameter '{self.name}' offers {self.options}: give at least one option, each once.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSpace:
+    """Everything that a teacher may vary."""
+
+    parameters: tuple[Real | Choice, ...]
+
+    @property
+    def reals(self) -> tuple[Real, ...]:
+        return tuple(p for p in self.parameters if isinstance(p, Real))
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return tuple(p for p in self.parameters if isinstance(p, Choice))
+
+    def check(self, point: Mapping[str, float | str]) -> None:
+        """Complain about a point that does not lie in this space."""
+        names = [p.name for p in self.parameters]
+        if sorted(point) != sorted(names):
+            raise ConfigError(f"A point names {sorted(point)}, the search space {sorted(names)}: give just these.")
+        for parameter in self.parameters:
+            value = point[parameter.name]
+            if isinstance(parameter, Choice):
+                if value not in parameter.options:
+                    raise ConfigError(f"'{parameter.name}' is {value!r}: give one of {', '.join(parameter.options)}.")
+            elif isinstance(value, str) or not parameter.low <= value <= parameter.high:
+                raise ConfigError(
+                    f"'{parameter.name}' is {value!r}: give a number in [{parameter.low}, {parameter.high}]."
+                )

@@ -1,0 +1,90 @@
+"""Interventions: when a student is rescued (trigger) and where it is put (reset).
+
+An intervention is the pair ⟨D_i, T_i⟩ of the paper with its tolerances τ_i and κ_i. Triggers and resets are
+array code: they take states of shape `(..., d)` with any leading shape, index the *last* axis (`state[..., 0]`)
+and work on numpy and jax arrays alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cisr.errors import ConfigError
+
+Array = Any
+"""A numpy or jax array: code that names this type works on both."""
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """Back to where the student was n steps ago, counted along this episode's non-trigger states.
+
+    The episode goes on: the rescue is an ordinary transition. A rewind past the start ends at the start, and after a
+    rescue the history ends at the state gone back to.
+    """
+
+    steps: int = 1
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ConfigError(f"Rewind({self.steps}): give a whole number of steps, at least 1.")
+
+
+@dataclass(frozen=True)
+class ToStart:
+    """Back to the start: the episode ends, and nothing is bootstrapped beyond it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """To a state that `fn(state, history, u)` computes; the episode goes on.
+
+    `state` is the triggering state (..., d); `history` the last `n_history` non-trigger states (..., n_history, d),
+    newest last, padded with the first; `u` are `n_uniforms` numbers from [0, 1), drawn beforehand, for resets that are
+    random (numpy and jax cannot share a generator).
+    """
+
+    fn: Callable[[Array, Array, Array], Array]
+    n_history: int = 1
+    n_uniforms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_history < 1 or self.n_uniforms < 0:
+            raise ConfigError(f"Place with n_history={self.n_history}, n_uniforms={self.n_uniforms}: give ≥ 1 and ≥ 0.")
+
+
+Reset = Rewind | ToStart | Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervention:
+    """A trigger set D_i, a reset T_i, and how much help a student may use."""
+
+    name: str
+    trigger: Callable[[Array], Array]
+    """trigger(state (..., d)) -> bool (...): is the state in D_i?"""
+    reset: Reset
+    tau: float
+    """Tolerance τ_i for rescues, in the units of the task's constraints (per step for means, per episode for sums)."""
+    kappa: float = 0.0
+    """Tolerance κ_i for failures."""
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name != self.name.strip():
+            raise ConfigError(f"An intervention is called {self.name!r}: give it a name without blanks around it.")
+        for symbol, tolerance in (("tau", self.tau), ("kappa", self.kappa)):
+            if not (math.isfinite(tolerance) and tolerance >= 0):
+                raise ConfigError(f"Intervention '{self.name}' has {symbol}={tolerance}: give a finite number ≥ 0.")
+
+
+def _never(state: Array) -> Array:
+    return np.zeros(np.shape(state)[:-1], bool)
+
+
+NONE = Intervention(name="none", trigger=_never, reset=Rewind(), tau=0.0)
+"""No help at all: a trigger that never fires, so that M itself is one more M_i."""

@@ -1,0 +1,72 @@
+"""What a study and a comparison set up alike: the lesson, and the settings that a store must agree with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cisr.classroom import Lesson, UnitLog, default_observe
+from cisr.errors import ConfigError
+from cisr.seeding import generator
+from cisr.store import Store
+from cisr.students.config import Population, StudentConfig
+from cisr.task import Task
+
+if TYPE_CHECKING:
+    from cisr.students.student import Student
+
+
+def open_lesson(
+    store: Store,
+    task: Task,
+    *,
+    evaluate_in: str = "M",
+    deploy_each_unit: bool = False,
+    observe: Callable[[UnitLog], Any] = default_observe,
+) -> tuple[Lesson, int]:
+    """The lesson for a task, and the number of cores that batches are cut for; both agree with the store."""
+    if evaluate_in not in ("M", "M0"):
+        raise ConfigError(f"Policies are to be evaluated in '{evaluate_in}': give M (the task) or M0 (safe evaluation).")
+    if evaluate_in == "M0" and task.safe_evaluation is None:
+        raise ConfigError(f"Task '{task.name}' names no safe evaluation: set safe_evaluation, or evaluate in M.")
+    under = task.safe_evaluation if evaluate_in == "M0" and task.safe_evaluation is not None else "none"
+    store.settle({"task": task.name, "scale": task.scale, "lane": "gymnasium", "definition": describe(task)})
+    cores = store.settings().get("cores") or store.settle({"cores": os.cpu_count() or 1})["cores"]
+    return Lesson(task=task, evaluate_under=under, deploy_each_unit=deploy_each_unit, observe=observe), cores
+
+
+def describe(task: Task) -> dict[str, Any]:
+    """What can be compared of a task, as JSON: two tasks that differ here must not share a store."""
+    return {
+        "horizon": task.horizon,
+        "n_units": task.n_units,
+        "constraint_form": task.constraint_form,
+        "kappa": task.kappa,
+        "deployment_steps": task.deployment_steps,
+        "deterministic_deployment": task.deterministic_deployment,
+        "interventions": [[i.name, str(i.reset).partition(" at ")[0], i.tau, i.kappa] for i in task.interventions],
+    }
+
+
+def student_config(task: Task, seed: int, name: str) -> StudentConfig:
+    """The settings of one student: the task's, or drawn from its population."""
+    if isinstance(task.student, Population):
+        return task.student.draw(generator(seed, name, "population"))
+    return task.student or StudentConfig()
+
+
+def load_student(store: Store, task: Task, name: str) -> Student:
+    """A student of a store, ready to act: `load_student(store, task, "compare/SR1/000")`."""
+    from cisr.classroom.gymnasium import specs_of
+    from cisr.students.student import Student
+
+    prefix = "params/"
+    weights = store.weights(name)
+    observation, distribution = specs_of(task)
+    return Student(
+        config=store.transcript(name).config,
+        observation=observation,
+        n_actions=distribution.n_actions,
+        params={key.removeprefix(prefix): array for key, array in weights.items() if key.startswith(prefix)},
+    )

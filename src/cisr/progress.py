@@ -1,0 +1,89 @@
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cisr.classroom import Batch, Checkpoint, Event, Graduation
+from cisr.classroom import Progress as Steps
+
+QUIET_SECONDS = 30.0
+RATE_WINDOW = 20.0
+
+
+class Meter:
+    """Counts units of students, with the rate of the last seconds and the time left. Use it as a context."""
+
+    def __init__(self, console: Console, title: str, n_units: int, n_students: int) -> None:
+        self._console = console
+        self._title = title
+        self._units_each = n_units
+        self._total = n_units * n_students
+        self._done: dict[str, int] = {}
+        self._note = ""
+        self._recent: deque[tuple[float, int]] = deque()
+        self._began = self._last_line = time.monotonic()
+        self._done_at_start: int | None = None
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("units · {task.fields[rate]} · left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._id = self._bar.add_task(title, total=self._total, rate="", note="")
+
+    def __enter__(self) -> Meter:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def note(self, text: str) -> None:
+        self._note = text
+
+    def already(self, names: list[str]) -> None:
+        """Students that had finished before this run."""
+        for name in names:
+            self._done[name] = self._units_each
+
+    def __call__(self, batch: Batch, event: Event) -> None:
+        now = time.monotonic()
+        if isinstance(event, Steps):
+            self._recent.append((now, event.steps))
+            while self._recent and now - self._recent[0][0] > RATE_WINDOW:
+                self._recent.popleft()
+        elif isinstance(event, Checkpoint):
+            self._done |= {student.name: event.unit for student in batch.enrolments}
+        elif isinstance(event, Graduation):
+            self._done |= {student.name: self._units_each for student in batch.enrolments}
+        done = sum(self._done.values())
+        window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)
+        rate = f"{sum(steps for _, steps in self._recent) / window:,.0f} steps/s"
+        self._bar.update(self._id, completed=done, rate=rate, note=self._note)
+        if not self._console.is_terminal and now - self._last_line >= QUIET_SECONDS:
+            self._last_line = now
+            line = f"{self._title}: {done} of {self._total} units, {rate}, {self._left(now, done)}{self._note}"
+            self._console.print(line, soft_wrap=True, highlight=False)
+
+    def _left(self, now: float, done: int) -> str:
+        """Time left, from the units done in this run alone."""
+        if self._done_at_start is None:
+            self._done_at_start = done
+        gained = done - self._done_at_start
+        if not gained:
+            return ""
+        minutes = (self._total - done) * (now - self._began) / gained / 60
+        return f"about {minutes:.1f} minutes left · "

@@ -1,0 +1,44 @@
+"""Comparisons as tables for the terminal."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from cisr.compare import Comparison, Estimate, Row
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    table = Table(
+        title=f"{comparison.task} ({comparison.scale} scale): mean ± standard error [95 % bootstrap interval]",
+        title_justify="left",
+        caption="failures: visits to danger, per student in training, per episode once deployed without a teacher",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("curriculum")
+    headings = ("success", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in comparison.rows:
+        table.add_row(
+            row.curriculum,
+            shown(row.success, 3),
+            shown(row.mean_return, 2),
+            shown(row.training_failures, 0),
+            shown(row.rescues, 0),
+            shown(row.deployment_failures, 3),
+            _students(row),
+        )
+    return table
+
+
+def shown(estimate: Estimate | None, digits: int) -> str:
+    if estimate is None:
+        return "–"
+    spread = "" if estimate.sem is None else f" ± {estimate.sem:,.{digits}f}"
+    return f"{estimate.mean:,.{digits}f}{spread}\n[{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"
+
+
+def _students(row: Row) -> str:
+    return str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"

@@ -1,0 +1,175 @@
+"""What a student is: its network, its learning settings, and populations of such settings.
+
+Names follow Stable-Baselines3 where it has one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cisr.errors import ConfigError
+
+Activation = Literal["relu", "tanh"]
+
+
+def _check_widths(what: str, widths: tuple[int, ...]) -> None:
+    if not widths or min(widths) < 1:
+        raise ConfigError(f"{what} are {widths}: give at least one whole number, each at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perceptron:
+    """Fully connected layers of any number; discrete observations are one-hot encoded, others flattened."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    activation: Activation = "tanh"
+
+    def __post_init__(self) -> None:
+        _check_widths("Hidden layers", self.hidden)
+        _check_activation(self.activation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolutional:
+    """Convolutions of stride 1 without padding over an image (height, width, channels), then dense layers."""
+
+    filters: tuple[int, ...] = (32, 64)
+    kernel_size: int = 3
+    hidden: tuple[int, ...] = (32,)
+    activation: Activation = "relu"
+
+    def __post_init__(self) -> None:
+        _check_widths("Filters", self.filters)
+        _check_widths("Hidden layers", self.hidden)
+        _check_activation(self.activation)
+        if self.kernel_size < 1:
+            raise ConfigError(f"The kernel size is {self.kernel_size}: give a whole number, at least 1.")
+
+
+def _check_activation(activation: str) -> None:
+    if activation not in ("relu", "tanh"):
+        raise ConfigError(f"The activation is '{activation}': give 'relu' or 'tanh'.")
+
+
+Network = Perceptron | Convolutional
+
+
+class Hyperparameters(NamedTuple):
+    """The settings that are data to the compiled program: students of one batch may differ in them."""
+
+    learning_rate: Any
+    gamma: Any
+    gae_lambda: Any
+    clip_range: Any
+    clip_range_vf: Any
+    ent_coef: Any
+    vf_coef: Any
+    max_grad_norm: Any
+    multiplier_bound: Any
+    multiplier_rate: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig:
+    """PPO on the Lagrangian, multipliers by exponentiated gradient.
+
+    A unit is `rounds_per_unit` best-response rounds; a round is `updates_per_round` PPO updates on
+    `n_envs` × `n_steps` steps each, after which the multipliers move.
+    """
+
+    network: Network = Perceptron()
+    n_envs: int = 4
+    n_steps: int = 128
+    n_minibatches: int = 4
+    n_epochs: int = 9
+    rounds_per_unit: int = 2
+    updates_per_round: int = 9
+    learning_rate: float = 1e-3
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    clip_range_vf: float = 0.2
+    ent_coef: float = 0.01
+    vf_coef: float = 0.25
+    """Weight of the value's mean squared error."""
+    max_grad_norm: float = 0.5
+    multiplier_bound: float = 0.5
+    """B: the multipliers and a slack weight add up to this."""
+    multiplier_rate: float = 1.0
+    """η: step size of the exponentiated gradient."""
+    bootstrap_time_limit: bool = False
+    """Bootstrap the value at the time limit instead of treating it as the end."""
+
+    def __post_init__(self) -> None:
+        counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
+        for name in counts:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"A student's {name} is {getattr(self, name)}: give a whole number, at least 1.")
+        for name in Hyperparameters._fields:
+            number = getattr(self, name)
+            if not (math.isfinite(number) and number >= 0):
+                raise ConfigError(f"A student's {name} is {number}: give a finite number ≥ 0.")
+        if self.n_envs * self.n_steps % self.n_minibatches:
+            raise ConfigError(
+                f"{self.n_envs} environments × {self.n_steps} steps do not split into {self.n_minibatches} minibatches: "
+                f"give an n_minibatches that divides {self.n_envs * self.n_steps}."
+            )
+
+    @property
+    def steps_per_unit(self) -> int:
+        return self.rounds_per_unit * self.updates_per_round * self.n_envs * self.n_steps
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        return Hyperparameters(*(getattr(self, name) for name in Hyperparameters._fields))
+
+    @property
+    def shape(self) -> StudentConfig:
+        """This config with the settings that are data put aside: students of equal shape share a program."""
+        return dataclasses.replace(self, **dict.fromkeys(Hyperparameters._fields, 0.0))
+
+    def to_json(self) -> dict[str, Any]:
+        fields = dataclasses.asdict(self)
+        fields["network"] = {"kind": type(self.network).__name__.lower(), **fields["network"]}
+        return fields
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any]) -> StudentConfig:
+        network = dict(fields["network"])
+        kind = {"perceptron": Perceptron, "convolutional": Convolutional}[network.pop("kind")]
+        network = {key: tuple(value) if isinstance(value, list) else value for key, value in network.items()}
+        return StudentConfig(**{**fields, "network": kind(**network)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Students that differ: each draws the varied settings from a range `(low, high)` or a list of options.
+
+    >>> Population(base=StudentConfig(), vary={"learning_rate": (5e-4, 2e-3), "network": [Perceptron(), Convolutional()]})
+    """
+
+    base: StudentConfig
+    vary: Mapping[str, tuple[float, float] | list[Any]]
+
+    def __post_init__(self) -> None:
+        known = {field.name for field in dataclasses.fields(StudentConfig)}
+        for name, choice in self.vary.items():
+            if name not in known:
+                raise ConfigError(f"A population varies '{name}': students have {', '.join(sorted(known))}.")
+            if isinstance(choice, list) and not choice:
+                raise ConfigError(f"A population offers no option for '{name}': give at least one.")
+            if isinstance(choice, tuple) and not (len(choice) == 2 and choice[0] <= choice[1]):
+                raise ConfigError(f"A population draws '{name}' from {choice}: give (low, high) or a list of options.")
+
+    def draw(self, rng: np.random.Generator) -> StudentConfig:
+        drawn = {
+            name: choice[rng.integers(len(choice))] if isinstance(choice, list) else float(rng.uniform(*choice))
+            for name, choice in sorted(self.vary.items())
+        }
+        return dataclasses.replace(self.base, **drawn)

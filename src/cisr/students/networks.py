@@ -1,0 +1,98 @@
+"""Networks as pure functions: a shared trunk with a policy head and a value head.
+
+Parameters are a flat dictionary of arrays, so that they are a pytree to JAX and a safetensors file as they are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cisr.errors import ConfigError
+from cisr.students.config import Convolutional, Network
+
+Params = dict[str, jax.Array]
+
+HIDDEN_GAIN, CONVOLUTION_GAIN, POLICY_GAIN, VALUE_GAIN = 2**0.5, 1.0, 0.01, 1.0
+
+
+class ObservationSpec(NamedTuple):
+    """What a student sees: an array of a shape, or one of `n_values` numbers (then the shape is empty)."""
+
+    shape: tuple[int, ...]
+    n_values: int | None = None
+
+
+class Outputs(NamedTuple):
+    policy: jax.Array  # (..., n_outputs) parameters of the action distribution
+    value: jax.Array  # (...)
+
+
+def initialise(key: jax.Array, network: Network, observation: ObservationSpec, n_outputs: int) -> Params:
+    """Orthogonal weights, zero biases."""
+    layers = _layer_shapes(network, observation, n_outputs)
+    params: Params = {}
+    for layer_key, (name, (inputs, outputs), gain) in zip(jax.random.split(key, len(layers)), layers, strict=True):
+        params[f"{name}.weight"] = jax.nn.initializers.orthogonal(gain)(layer_key, (inputs, outputs), jnp.float32)
+        params[f"{name}.bias"] = jnp.zeros(outputs, jnp.float32)
+    return params
+
+
+def apply(network: Network, observation: ObservationSpec, params: Params, observations: jax.Array) -> Outputs:
+    """Policy and value for observations of shape (n, *observation.shape)."""
+    activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[network.activation]
+
+    def dense(name: str, x: jax.Array) -> jax.Array:
+        return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
+
+    x = observations.astype(jnp.float32)
+    if observation.n_values is not None:
+        x = jax.nn.one_hot(observations, observation.n_values)
+    if isinstance(network, Convolutional):
+        for i in range(len(network.filters)):
+            x = activation(dense(f"convolution{i}", _patches(x, network.kernel_size)))
+    x = x.reshape(x.shape[0], -1)
+    for i in range(len(network.hidden)):
+        x = activation(dense(f"hidden{i}", x))
+    return Outputs(policy=dense("policy", x), value=dense("value", x)[..., 0])
+
+
+def _patches(x: jax.Array, size: int) -> jax.Array:
+    """Every size × size patch of (n, h, w, c) as one row: (n, h', w', size·size·c).
+
+    A convolution is then one matrix product, which XLA runs at full speed on CPUs inside loops; its own convolutions
+    fall back to a naive kernel there.
+    """
+    height, width = x.shape[1] - size + 1, x.shape[2] - size + 1
+    shifts = [x[:, i : i + height, j : j + width, :] for i in range(size) for j in range(size)]
+    return jnp.concatenate(shifts, axis=-1)
+
+
+def _layer_shapes(
+    network: Network, observation: ObservationSpec, n_outputs: int
+) -> list[tuple[str, tuple[int, int], float]]:
+    layers: list[tuple[str, tuple[int, int], float]] = []
+    width = observation.n_values if observation.n_values is not None else int(np.prod(observation.shape))
+    if isinstance(network, Convolutional):
+        if len(observation.shape) != 3:
+            raise ConfigError(
+                f"A convolutional student needs images (height, width, channels); the environment shows arrays of shape "
+                f"{observation.shape}: use a Perceptron."
+            )
+        height, breadth, channels = observation.shape
+        for i, filters in enumerate(network.filters):
+            layers.append((f"convolution{i}", (network.kernel_size**2 * channels, filters), CONVOLUTION_GAIN))
+            height, breadth, channels = height - network.kernel_size + 1, breadth - network.kernel_size + 1, filters
+        width = height * breadth * channels
+        if height < 1 or breadth < 1:
+            raise ConfigError(
+                f"{len(network.filters)} convolutions of size {network.kernel_size} leave nothing of an image of shape "
+                f"{observation.shape}: use fewer or smaller ones."
+            )
+    for i, hidden in enumerate(network.hidden):
+        layers.append((f"hidden{i}", (width, hidden), HIDDEN_GAIN))
+        width = hidden
+    return [*layers, ("policy", (width, n_outputs), POLICY_GAIN), ("value", (width, 1), VALUE_GAIN)]

@@ -1,0 +1,125 @@
+"""A batch of students as one compiled program: every function maps over a leading axis S of students."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cisr.students import networks, ppo
+from cisr.students.config import Convolutional, Hyperparameters, StudentConfig
+from cisr.students.distributions import Distribution
+from cisr.students.multipliers import exponentiated_gradient, multipliers
+from cisr.students.networks import ObservationSpec
+from cisr.students.ppo import Adam, Learner, Rollout
+
+
+class Acts(NamedTuple):
+    """What S students do in E environments each."""
+
+    actions: jax.Array  # (S, E)
+    log_probs: jax.Array  # (S, E)
+    values: jax.Array  # (S, E)
+
+
+class Program:
+    """The student's functions for students of one shape. Seeds are (S,) uint32; learners are stacked over S."""
+
+    def __init__(self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution) -> None:
+        on_cpu = jax.default_backend() == "cpu"
+        # On a CPU, students one after the other: XLA's batched matrix products are slower there than single ones.
+        # Small perceptrons act faster side by side: the loop would cost more than the arithmetic.
+        learn_map = _one_by_one if on_cpu else jax.vmap
+        act_map = _one_by_one if on_cpu and isinstance(config.network, Convolutional) else jax.vmap
+
+        def act(learner: Learner, observations: jax.Array, key: jax.Array, deterministic: bool) -> Acts:
+            outputs = networks.apply(config.network, observation, learner.params, observations)
+            if deterministic:
+                actions = distribution.mode(outputs.policy)
+            else:
+                actions = distribution.sample(key, outputs.policy)
+            return Acts(actions, distribution.log_prob(outputs.policy, actions), outputs.value)
+
+        def value(learner: Learner, observations: jax.Array) -> jax.Array:
+            return networks.apply(config.network, observation, learner.params, observations).value
+
+        def update(learner: Learner, rollout: Rollout, hyper: Hyperparameters, key: jax.Array) -> Learner:
+            return ppo.update(learner, rollout, hyper, key, config, observation, distribution)
+
+        def respond(learner: Learner, violations: jax.Array, hyper: Hyperparameters) -> Learner:
+            moved = exponentiated_gradient(learner.log_weights, violations, hyper.multiplier_rate)
+            return learner._replace(log_weights=moved)
+
+        def transfer(learner: Learner, switched: jax.Array) -> Learner:
+            return jax.tree.map(partial(jnp.where, switched), ppo.transfer(learner), learner)
+
+        self.new: Callable[..., Learner] = jax.jit(
+            lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution))(_keys(seeds))
+        )
+        """new(seeds) -> learners"""
+        self.act: Callable[..., Acts] = jax.jit(
+            lambda learners, observations, seeds, count, deterministic: act_map(
+                partial(act, deterministic=deterministic)
+            )(learners, observations, _keys(seeds, count)),
+            static_argnums=4,
+        )
+        """act(learners, observations (S, E, ...), seeds, count, deterministic) -> Acts; `count` numbers the draws"""
+        self.value: Callable[..., jax.Array] = jax.jit(act_map(value))
+        """value(learners, observations (S, E, ...)) -> (S, E)"""
+        self.update: Callable[..., Learner] = jax.jit(
+            lambda learners, rollouts, hypers, seeds, count: learn_map(update)(
+                learners, rollouts, hypers, _keys(seeds, count)
+            )
+        )
+        """update(learners, rollouts, hypers, seeds, count) -> learners"""
+        self.respond: Callable[..., Learner] = jax.jit(jax.vmap(respond))
+        """respond(learners, violations (S, m), hypers) -> learners with their multipliers moved"""
+        self.transfer: Callable[..., Learner] = jax.jit(jax.vmap(transfer))
+        """transfer(learners, switched (S,)) -> learners ready for another intervention"""
+        self.multipliers: Callable[..., jax.Array] = jax.jit(
+            jax.vmap(lambda learner, hyper: multipliers(learner.log_weights, hyper.multiplier_bound))
+        )
+        """multipliers(learners, hypers) -> λ (S, m)"""
+
+
+@lru_cache(maxsize=16)
+def program_for(shape: StudentConfig, observation: ObservationSpec, distribution: Distribution) -> Program:
+    """The program for a config's `shape`; made and compiled once."""
+    return Program(shape, observation, distribution)
+
+
+def stack_hyperparameters(configs: list[StudentConfig]) -> Hyperparameters:
+    columns = zip(*(config.hyperparameters for config in configs), strict=True)
+    return Hyperparameters(*(np.asarray(column, np.float32) for column in columns))
+
+
+def learners_to_arrays(learners: Learner) -> dict[str, np.ndarray]:
+    """Stacked learners as named arrays, for safetensors."""
+    arrays: dict[str, Any] = {"log_weights": learners.log_weights, "adam.count": learners.adam.count}
+    for part, params in (("params", learners.params), ("adam.mean", learners.adam.mean), ("adam.square", learners.adam.square)):
+        arrays |= {f"{part}/{name}": array for name, array in params.items()}
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def learners_from_arrays(arrays: dict[str, np.ndarray]) -> Learner:
+    def part(prefix: str) -> dict[str, jax.Array]:
+        return {
+            name.removeprefix(prefix + "/"): jnp.asarray(array)
+            for name, array in arrays.items()
+            if name.startswith(prefix + "/")
+        }
+
+    adam = Adam(mean=part("adam.mean"), square=part("adam.square"), count=jnp.asarray(arrays["adam.count"]))
+    return Learner(params=part("params"), adam=adam, log_weights=jnp.asarray(arrays["log_weights"]))
+
+
+def _one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
+
+
+def _keys(seeds: jax.Array, count: jax.Array | int = 0) -> jax.Array:
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), count))(seeds)

@@ -1,0 +1,137 @@
+"""Task: what the user brings. An environment, what is dangerous in it, and the interventions that protect from it.
+
+All predicates are array code over a leading batch shape `(...)`: they index the last axis of a state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cisr.constraints import Form
+from cisr.errors import ConfigError
+from cisr.intervention import NONE, Array, Intervention, Rewind
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from cisr.students.config import Population, StudentConfig
+
+RESERVED_NAMES = ("none", "bandit")
+
+
+class Move(NamedTuple):
+    """What one move of a student led to, before any rescue."""
+
+    state: Array  # (..., d) the state moved to
+    reward: Array  # (...) the environment's reward
+    terminated: Array  # (...) whether the environment ended the episode
+
+
+def read_tabular(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+    """State vector [s] of Gymnasium's toy-text environments, which keep their state in `env.unwrapped.s`."""
+    return np.array([env.unwrapped.s])  # type: ignore[attr-defined]
+
+
+def place_tabular(env: gymnasium.Env[Any, Any], state: np.ndarray) -> Any:
+    """Put a toy-text environment into a state; its observation is the state's number."""
+    env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
+    return env.unwrapped.s  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teaching:
+    """How a teacher is trained on a task unless told otherwise."""
+
+    n_switches: int = 2
+    """K: how often a curriculum may change its intervention."""
+    return_range: tuple[float, float] = (0.0, 1.0)
+    """Where thresholds on the mean return are searched."""
+    violation_range: tuple[float, float] = (0.0, 0.2)
+    """Where thresholds on the violation are searched."""
+    n_initial: int = 10
+    """Curriculum policies tried before the teacher's model takes over."""
+    n_rounds: int = 20
+    """Curriculum policies that the model chooses."""
+    class_size: int = 1
+    """Students that try each curriculum policy."""
+    setting: str = "ours"
+    """The GP-UCB setting: `ours` or `paper`."""
+    hyperpriors: tuple[tuple[float, float], ...] | None = None
+    """The `paper` setting's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The CMDP M = ⟨S, A, P, r, D⟩ with its tolerance κ and horizon T, and the interventions on offer."""
+
+    name: str
+    make_env: Callable[..., gymnasium.Env[Any, Any]]
+    """Makes a fresh environment; keyword arguments such as `render_mode` are passed on."""
+    danger: Callable[[Move], Array]
+    """danger(move) -> bool (...): is this a visit to D, that is, a failure?"""
+    success: Callable[[Move], Array]
+    """success(move) -> bool (...): did this move end the episode well?"""
+    interventions: tuple[Intervention, ...]
+    horizon: int
+    """T: an episode is cut off after this many steps, rescues included."""
+    read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
+    """The environment's state as a vector (d,): what triggers and resets see, and enough to be put back there."""
+    place: Callable[[gymnasium.Env[Any, Any], np.ndarray], Any] = place_tabular
+    """Put the environment into a state (d,) and return the observation there."""
+    constraint_form: Form = "mean"
+    kappa: float = 0.0
+    """Tolerance κ of the task itself for failures."""
+    safe_evaluation: str | None = None
+    """Name of the intervention that induces M_0, where policies can be evaluated without danger."""
+    rewind_like: str | None = None
+    """Name of the intervention whose trigger and tolerances the baselines `Back-x` take; they rewind x steps."""
+    max_reward: float = 1.0
+    """R_max: a violation in M_0 scores −2·T·R_max."""
+    n_units: int = 10
+    """N_s: interaction units that one student learns for."""
+    deployment_steps: int = 10_000
+    deterministic_deployment: bool = False
+    student: StudentConfig | Population | None = None
+    """Settings of the students to be taught, or a population that they are drawn from. None: the defaults."""
+    teaching: Teaching = field(default_factory=Teaching)
+    scale: str = "own"
+    """Which scale of a built-in task this is: `paper` or `quick`."""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        names = [intervention.name for intervention in self.interventions]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"Task '{self.name}' has interventions named {names}: give each a name of its own.")
+        for name in names:
+            if name in RESERVED_NAMES:
+                raise ConfigError(f"Task '{self.name}' calls an intervention '{name}': that name is taken; choose another.")
+        for what, number in (("horizon", self.horizon), ("n_units", self.n_units)):
+            if number < 1:
+                raise ConfigError(f"Task '{self.name}' has {what}={number}: give a whole number, at least 1.")
+        if self.deployment_steps < 1:
+            raise ConfigError(f"Task '{self.name}' has deployment_steps={self.deployment_steps}: give at least 1.")
+        if self.constraint_form not in ("mean", "sum"):
+            raise ConfigError(f"Task '{self.name}' has constraint_form={self.constraint_form!r}: give 'mean' or 'sum'.")
+        for reference in (self.safe_evaluation, self.rewind_like):
+            if reference is not None:
+                self.intervention(reference)
+
+    def intervention(self, name: str) -> Intervention:
+        """The intervention of that name; `none` is always there, and `Back-x` where the task has `rewind_like`."""
+        back = re.fullmatch(r"Back-(\d+)", name)
+        if back and self.rewind_like is not None:
+            return replace(self.intervention(self.rewind_like), name=name, reset=Rewind(int(back[1])))
+        for intervention in (*self.interventions, NONE):
+            if intervention.name == name:
+                return intervention
+        known = ", ".join(i.name for i in (*self.interventions, NONE))
+        raise ConfigError(f"Task '{self.name}' has no intervention '{name}': choose one of {known}.")
+
+    @property
+    def intervention_names(self) -> tuple[str, ...]:
+        return tuple(intervention.name for intervention in self.interventions)

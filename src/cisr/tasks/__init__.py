@@ -1,0 +1,43 @@
+"""The tasks that come with cisr, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Literal
+
+from cisr.errors import ConfigError
+from cisr.task import Task
+
+Scale = Literal["paper", "quick"]
+SCALES: tuple[Scale, ...] = ("paper", "quick")
+
+BUILT_IN = {"frozen-lake": "cisr.tasks.frozen_lake:frozen_lake"}
+
+
+def get_task(name: str, scale: Scale = "paper") -> Task:
+    """A built-in task at a scale, or the user's own as `package.module:attribute` (a Task or a function of none)."""
+    if scale not in SCALES:
+        raise ConfigError(f"The scale is '{scale}': give one of {', '.join(SCALES)}.")
+    if name in BUILT_IN:
+        make: Callable[[Scale], Task] = _load(BUILT_IN[name])
+        return make(scale)
+    if ":" not in name:
+        raise ConfigError(
+            f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, or give your own as package.module:attribute."
+        )
+    found = _load(name)
+    task = found() if callable(found) else found
+    if not isinstance(task, Task):
+        raise ConfigError(f"'{name}' is a {type(task).__name__}: name a cisr.Task, or a function that returns one.")
+    return task
+
+
+def _load(path: str) -> object:
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise ConfigError(f"Cannot import '{module}' for the task '{path}': {error}.") from error
+    except AttributeError as error:
+        raise ConfigError(f"Module '{module}' has no '{attribute}': check the name of your task.") from error

@@ -1,0 +1,155 @@
+"""Frozen Lake as in the paper, on Gymnasium's stock `FrozenLake-v1`.
+
+A student crosses a slippery lake to a goal; falling into the water is the danger. Three interventions: SR1 and SR2 put
+the student back one step when it comes within one or two tiles of the water; HR sends it back to the start, which ends
+the episode, when it comes within one tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from cisr.cmdp import InducedCMDP
+from cisr.intervention import Array, Intervention, Rewind, ToStart
+from cisr.students.config import Convolutional, Perceptron, StudentConfig
+from cisr.task import Move, Task, Teaching
+from cisr.tasks import Scale
+from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, LAKE_REWARD, MOVE_REWARD, PAPER_MAP, SLIP, Lake
+
+
+class MapImage(gymnasium.ObservationWrapper[np.ndarray, int, int]):
+    """Shows the student the whole map with itself on it, instead of its tile number."""
+
+    def __init__(self, env: gymnasium.Env[int, int], lake: Lake) -> None:
+        super().__init__(env)
+        self._images = lake.images
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, self._images.shape[1:], np.float32)
+
+    def observation(self, observation: int) -> np.ndarray:
+        return np.asarray(self._images[observation])
+
+
+def lake_task(lake: Lake, **changes: Any) -> Task:
+    """A Frozen Lake task on any map; `changes` replace fields of the task (Back-x: `interventions`)."""
+    images = lake.images
+
+    def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
+        env = gymnasium.make(
+            "FrozenLake-v1",
+            desc=list(lake.rows),
+            success_rate=1.0 - SLIP,
+            reward_schedule=(GOAL_REWARD, LAKE_REWARD, MOVE_REWARD),
+            max_episode_steps=HORIZON,
+            **options,
+        )
+        return MapImage(env, lake)
+
+    def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
+        env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
+        return np.asarray(images[int(state[0])])
+
+    fields: dict[str, Any] = {
+        "name": "frozen-lake",
+        "make_env": make_env,
+        "place": place,
+        "danger": _on(lake.where("H")),
+        "success": _on(lake.where("G")),
+        "interventions": (
+            Intervention(name="SR1", trigger=near(lake, 1), reset=Rewind(1), tau=0.1),
+            Intervention(name="SR2", trigger=near(lake, 2), reset=Rewind(1), tau=0.1),
+            Intervention(name="HR", trigger=near(lake, 1), reset=ToStart(), tau=0.0),
+        ),
+        "horizon": HORIZON,
+        "safe_evaluation": "HR",
+        "rewind_like": "SR1",
+        "max_reward": GOAL_REWARD,
+    }
+    return Task(**(fields | changes))
+
+
+def near(lake: Lake, distance: int) -> Callable[[Array], Array]:
+    """A trigger: within a Manhattan distance of a lake."""
+    zone = lake.near_lakes(distance)
+    return lambda state: zone[state[..., 0]]
+
+
+def _on(tiles: np.ndarray) -> Callable[[Move], Array]:
+    return lambda move: tiles[move.state[..., 0]]
+
+
+def frozen_lake(scale: Scale = "paper") -> Task:
+    return _paper_scale() if scale == "paper" else _quick_scale()
+
+
+def _paper_scale() -> Task:
+    return lake_task(
+        Lake(PAPER_MAP),
+        scale="paper",
+        description="10×10 Frozen Lake, CNN students, 11 units of 9,216 steps, as in the paper.",
+        n_units=11,
+        student=StudentConfig(
+            network=Convolutional(filters=(32, 64), kernel_size=3, hidden=(32,)),
+            n_envs=4,
+            n_steps=128,
+            n_epochs=9,
+            learning_rate=1e-3,
+            ent_coef=0.05,
+            rounds_per_unit=2,
+            updates_per_round=9,
+            multiplier_bound=0.5,
+            multiplier_rate=1.0,
+        ),
+        teaching=Teaching(
+            n_switches=2,
+            return_range=(-0.5, 5.5),
+            violation_range=(0.0, 0.2),
+            n_initial=10,
+            n_rounds=20,
+            class_size=1,
+            setting="paper",
+            # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
+            hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
+        ),
+    )
+
+
+def _quick_scale() -> Task:
+    return replace(
+        _paper_scale(),
+        scale="quick",
+        description="The paper's lake with small perceptron students and 8 units: a teacher in minutes.",
+        n_units=8,
+        deployment_steps=4_000,
+        student=StudentConfig(
+            network=Perceptron(hidden=(64,), activation="tanh"),
+            n_envs=4,
+            n_steps=128,
+            n_epochs=9,
+            learning_rate=2e-3,
+            ent_coef=0.03,
+            rounds_per_unit=2,
+            updates_per_round=9,
+            multiplier_bound=0.5,
+            multiplier_rate=1.0,
+        ),
+        teaching=Teaching(
+            n_switches=2,
+            return_range=(-0.5, 5.5),
+            violation_range=(0.0, 0.2),
+            n_initial=8,
+            n_rounds=8,
+            class_size=2,
+            setting="ours",
+        ),
+    )
+
+
+def make_induced_env(intervention: str = "none", render_mode: str | None = None) -> InducedCMDP:
+    """What `gymnasium.make("cisr/FrozenLake-v0", intervention="SR1")` makes."""
+    options = {} if render_mode is None else {"render_mode": render_mode}
+    return InducedCMDP(frozen_lake(), intervention, **options)

@@ -1,0 +1,134 @@
+"""What every teacher does: propose curriculum policies (`ask`) and learn from their scores (`tell`)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
+from cisr.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One curriculum policy that was tried on a class of students."""
+
+    parameters: Parameters
+    score: float | None
+    """Mean score of the class; None when every student in it failed to finish."""
+    sem: float | None
+    """Standard error of that mean, where it is known."""
+
+
+class Teacher(ABC):
+    """Proposes points of a search space and learns from their scores; higher is better.
+
+    `ask` is a pure function of the trials told so far and the seed: asking twice gives the same answer, and so does
+    another teacher that was told the same trials. That is what lets a study be killed and resumed. Points have
+    numbers: the first one that `ask` returns is number k = the number of trials told, the next k + 1, and so on.
+    """
+
+    def __init__(self, space: SearchSpace, *, seed: int) -> None:
+        if seed < 0:
+            raise ConfigError(f"The teacher's seed is {seed}: give a number that is not negative.")
+        self.space = space
+        self.seed = seed
+        self._trials: list[Trial] = []
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Everything told so far, in order."""
+        return tuple(self._trials)
+
+    def tell(self, parameters: Mapping[str, float | str], score: float | None, sem: float | None = None) -> None:
+        """Record the score of a point; None means that every student of that class failed.
+
+        A point without a score counts as told, and `best` never returns it.
+        """
+        self.space.check(parameters)
+        if score is not None and not math.isfinite(score):
+            raise ConfigError(f"A policy's score is {score}: give a finite number, or None if all its students failed.")
+        if sem is not None and not (math.isfinite(sem) and sem >= 0):
+            raise ConfigError(f"A score's standard error is {sem}: give a finite number >= 0, or None if unknown.")
+        self._trials.append(
+            Trial(
+                parameters=dict(parameters),
+                score=None if score is None else float(score),
+                sem=None if sem is None else float(sem),
+            )
+        )
+
+    def ask(self, n: int = 1) -> list[Parameters]:
+        """The next n points to try; they may be tried at the same time."""
+        if n < 1:
+            raise ConfigError(f"The teacher was asked for {n} policies: ask for at least 1.")
+        return self._propose(n)
+
+    @abstractmethod
+    def _propose(self, n: int) -> list[Parameters]:
+        """Points number len(trials), …, len(trials) + n - 1."""
+
+    @abstractmethod
+    def best(self) -> Parameters:
+        """The tried point that this teacher would use; an error while nothing has a score."""
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What the model of this teacher has been fitted to, for the record; empty without a model or data."""
+        return {}
+
+
+def random_point(space: SearchSpace, seed: int, number: int) -> Parameters:
+    """Point number `number` of a random design: uniform, and the same whenever it is asked for."""
+    rng = np.random.default_rng([seed, number])
+    return {
+        p.name: p.options[rng.integers(len(p.options))] if isinstance(p, Choice) else float(rng.uniform(p.low, p.high))
+        for p in space.parameters
+    }
+
+
+def unit(parameter: Real | Choice) -> float:
+    """The length that becomes 1 in a model's inputs: a real's range, one step between the numbers of two options."""
+    return 1.0 if isinstance(parameter, Choice) else parameter.high - parameter.low
+
+
+def encode(space: SearchSpace, point: Mapping[str, float | str]) -> NDArray[np.float64]:
+    """A point as a row of numbers, (d,): reals scaled to [0, 1], options numbered 0, 1, 2, …"""
+    space.check(point)
+    return np.array(
+        [
+            p.options.index(str(point[p.name])) if isinstance(p, Choice) else (float(point[p.name]) - p.low) / unit(p)
+            for p in space.parameters
+        ]
+    )
+
+
+def decode(space: SearchSpace, row: NDArray[np.float64]) -> Parameters:
+    """The point that a row stands for; rounding does not leave the bounds."""
+    return {
+        p.name: p.options[round(v)] if isinstance(p, Choice) else min(max(p.low + float(v) * unit(p), p.low), p.high)
+        for p, v in zip(space.parameters, row, strict=True)
+    }
+
+
+def scored(trials: Sequence[Trial]) -> list[tuple[Parameters, float]]:
+    """The points with a score, among which a teacher finds its best."""
+    found = [(trial.parameters, trial.score) for trial in trials if trial.score is not None]
+    if not found:
+        raise ConfigError(f"None of the {len(trials)} policies told so far has a score: tell the teacher one first.")
+    return found
+
+
+def best_observed(trials: Sequence[Trial]) -> Parameters:
+    """The point with the highest mean score; a point tried several times is judged by its average."""
+    scores: dict[tuple[tuple[str, float | str], ...], list[float]] = {}
+    for parameters, score in scored(trials):
+        scores.setdefault(tuple(sorted(parameters.items())), []).append(score)
+    best = max(scores, key=lambda point: fmean(scores[point]))
+    return dict(best)
