@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, incremental, load_policy, save_policy
 from cisr.errors import CisrError, ConfigError
+from cisr.lesson import student_config
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
@@ -54,17 +56,22 @@ class Evaluation(StrEnum):
     M0 = "M0"
 
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")
+]
 ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
 LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from.")]
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", help="SQLite file that keeps everything. [default: runs/TASK-SCALE-SEED.sqlite]", show_default=False),
+    typer.Option(
+        "--store", help="SQLite file that keeps everything. [default: runs/TASK-SCALE-SEED.sqlite]", show_default=False
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write machine-readable results here.")]
 WorkersOption = Annotated[
-    int | None, typer.Option(help="Worker processes; results do not depend on it. [default: one per core]", show_default=False)
+    int | None,
+    typer.Option(help="Worker processes; results do not depend on it. [default: one per core]", show_default=False),
 ]
 EvaluationOption = Annotated[
     Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
@@ -87,15 +94,15 @@ def tasks(json_path: JsonOption = None) -> None:
         for scale in SCALES:
             task = get_task(name, scale)
             shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
-            student = task.student
-            network = type(getattr(student, "network", None)).__name__.lower()
+            student = student_config(task, 0, "example")
+            network = type(student.network).__name__.lower()
             table.add_row(name, scale, shown, f"{network}, {task.n_units} units", task.description)
             records.append(
                 {
                     "task": name,
                     "scale": scale,
                     "interventions": [{"name": i.name, "tau": i.tau, "kappa": i.kappa} for i in task.interventions],
-                    "student": student.to_json() if hasattr(student, "to_json") else None,
+                    "student": student.to_json(),
                     "n_units": task.n_units,
                 }
             )
@@ -115,7 +122,9 @@ def train(
     scale: ScaleOption = Scale.paper,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
-    curriculum: Annotated[Path | None, typer.Option(help="Where to write the best curriculum. [default: beside the store]")] = None,
+    curriculum: Annotated[
+        Path | None, typer.Option(help="Where to write the best curriculum. [default: beside the store]")
+    ] = None,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
     seed: SeedOption = 0,
@@ -148,7 +157,7 @@ def train(
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
         meter.already([t.name for t in opened.transcripts("study/") if t.deployment or t.error])
-        with meter:
+        with meter, _interruptible():
             result = study.run(meter, show_round)
     with _writing(target):
         save_policy(result.policy, target)
@@ -165,9 +174,7 @@ def train(
             "task": task.name,
             "scale": task.scale,
             "policy": result.policy.to_json(),
-            "rounds": [
-                {"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds
-            ],
+            "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],
             "training_failures": result.training_failures,
             "students": len(result.transcripts),
             "failed_students": failed,
@@ -213,9 +220,14 @@ def compare(
     with Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
         meter.already(
-            [t.name for label in policies for t in opened.transcripts(f"compare/{label}/")[:students] if t.deployment or t.error]
+            [
+                t.name
+                for label in policies
+                for t in opened.transcripts(f"compare/{label}/")[:students]
+                if t.deployment or t.error
+            ]
         )
-        with meter:
+        with meter, _interruptible():
             comparison = run_comparison(
                 task,
                 policies,
@@ -270,9 +282,6 @@ def main(arguments: Iterable[str] | None = None) -> None:
     except CisrError as error:
         _complain(str(error))
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        _complain("Stopped. Finished units are kept: run the same command again to go on.")
-        raise SystemExit(130) from None
 
 
 def _complain(message: str) -> None:
@@ -280,19 +289,20 @@ def _complain(message: str) -> None:
 
 
 def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:
-    import dataclasses
-
     if kind is None:
         return default_teacher(task)
     if kind is TeacherKind.random:
         return random_teacher
-    return default_teacher(dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, setting=kind.value)))
+    setting: Literal["paper", "ours"] = "paper" if kind is TeacherKind.paper else "ours"
+    return default_teacher(dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, setting=setting)))
 
 
 def _describe(policy: dict[str, Any]) -> str:
     steps = [policy["interventions"][0]]
     for name, threshold in zip(policy["interventions"][1:], policy["thresholds"], strict=True):
-        steps.append(f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}")
+        steps.append(
+            f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
+        )
     return " ".join(steps)
 
 
@@ -309,6 +319,15 @@ def _write_json(path: Path | None, record: dict[str, Any]) -> None:
     if path is not None:
         with _writing(path):
             path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _complain("Stopped. Finished units are kept: run the same command again to go on.")
+        raise SystemExit(130) from None
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
 trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward and the episode
-clock runs on.
+clock runs on. A failure ends the episode, whatever the environment makes of it: D is a set of terminal states.
 
 `terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
 - a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
 - a rescue by `ToStart` ends the episode as terminal: nothing is bootstrapped;
 - the time limit sets `truncated`; students treat it as terminal unless told to bootstrap it.
-A rescue that comes after the environment has ended (the student failed inside the trigger set) is counted, but nobody
-is left to be placed.
+A rescue that comes after the episode has ended (the student failed inside the trigger set) is counted, but nobody is
+left to be placed.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Step(NamedTuple):
     observations: np.ndarray  # (E, ...) after any rescue
     rewards: np.ndarray  # (E,)
     costs: np.ndarray  # (E, m) constraint increments
+    constraint_values: np.ndarray  # (E, m) running values of the episodes so far
     terminated: np.ndarray  # (E,)
     truncated: np.ndarray  # (E,)
     rescued: np.ndarray  # (E,)
@@ -51,18 +52,21 @@ class InducedCMDPs:
         self.envs = list(envs)
         self._tolerance = np.array(constraints.tolerances(intervention))
         self._account = constraints.opening((len(self.envs),))
-        self._uniforms = [np.random.default_rng(0)] * len(self.envs)
+        self._uniforms = [np.random.default_rng() for _ in self.envs]
         self._visited: np.ndarray | None = None  # (E, T + 1, d) this episode's non-trigger states
         self._length = np.zeros(len(self.envs), int)  # (E,) how many of them
 
     def seed(self, seeds: Sequence[int]) -> np.ndarray:
         """Start every environment afresh from its seed; returns observations (E, ...)."""
-        self._uniforms = [np.random.default_rng(derive_seed(seed, "uniforms")) for seed in seeds]
-        return np.stack([self.restart(k, seed) for k, seed in enumerate(seeds)])
+        return np.stack([self.restart(k, seed)[0] for k, seed in enumerate(seeds)])
 
-    def restart(self, k: int, seed: int | None = None, options: dict[str, Any] | None = None) -> np.ndarray:
-        """Begin a new episode in environment k."""
-        observation, _ = self.envs[k].reset(seed=seed, options=options)
+    def restart(
+        self, k: int, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin a new episode in environment k; returns what the environment's own reset does."""
+        if seed is not None:
+            self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
+        observation, info = self.envs[k].reset(seed=seed, options=options)
         state = self.task.read_state(self.envs[k])
         if self._visited is None:
             self._visited = np.zeros((len(self.envs), self.task.horizon + 1, *np.shape(state)), np.asarray(state).dtype)
@@ -70,7 +74,7 @@ class InducedCMDPs:
         self._length[k] = 1
         self._account.counts[k] = 0
         self._account.steps[k] = 0
-        return np.asarray(observation)
+        return np.asarray(observation), info
 
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
@@ -89,8 +93,9 @@ class InducedCMDPs:
         self._account, costs = constraints.book(
             self.task.constraint_form, self._account, np.stack([failed, rescued], axis=-1), self._tolerance
         )
+        terminated = terminated | failed
 
-        for k in np.flatnonzero(~terminated):
+        for k in map(int, np.flatnonzero(~terminated)):
             if not rescued[k]:
                 self._remember(k, states[k])
             elif not isinstance(self.intervention.reset, ToStart):
@@ -98,18 +103,24 @@ class InducedCMDPs:
         if isinstance(self.intervention.reset, ToStart):
             terminated = terminated | rescued
         truncated = (cut_off | (self._account.steps >= self.task.horizon)) & ~terminated
-        return Step(np.stack(observations), rewards, costs, terminated, truncated, rescued, failed, succeeded)
-
-    def constraint_values(self) -> np.ndarray:
-        """Running constraint values of the current episodes, (E, m)."""
-        return np.asarray(constraints.value(self.task.constraint_form, self._account, self._tolerance))
+        return Step(
+            observations=np.stack(observations),
+            rewards=rewards,
+            costs=costs,
+            constraint_values=constraints.value(self.task.constraint_form, self._account, self._tolerance),
+            terminated=terminated,
+            truncated=truncated,
+            rescued=rescued,
+            failed=failed,
+            succeeded=succeeded,
+        )
 
     def close(self) -> None:
         for env in self.envs:
             env.close()
 
-    def _judge(self, what: str, verdict: Any) -> np.ndarray:
-        verdict = np.asarray(verdict)
+    def _judge(self, what: str, answer: Any) -> np.ndarray:
+        verdict = np.asarray(answer)
         if verdict.shape != (len(self.envs),) or verdict.dtype != bool:
             raise TaskError(
                 f"The {what} of task '{self.task.name}' answered {verdict.dtype} of shape {verdict.shape} for "
@@ -163,9 +174,8 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._row = InducedCMDPs(task, chosen, [self.env])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        if seed is not None:
-            self._row.seed([seed])
-        return self._observed(self._row.restart(0, seed, options)), {}
+        observation, info = self._row.restart(0, seed, options)
+        return self._observed(observation), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         step = self._row.step(np.array([action]))

@@ -6,19 +6,20 @@ intervention, the second are what the student does once the teacher is gone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cisr.classroom import Batch, Classroom, Enrolment, Event, Transcript
+from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError
-from cisr.lesson import open_lesson, student_config
+from cisr.lesson import make_lesson, settle, student_config
 from cisr.seeding import check_seed, derive_seed
-from cisr.store import Store
+from cisr.store import Store, opened
 from cisr.task import Task
 
 RESAMPLES = 10_000
@@ -26,12 +27,23 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A mean over students, its standard error, and a 95 % bootstrap interval."""
+    """A mean over students, its standard error, and a 95 % bootstrap interval; NaN where there are too few students."""
 
     mean: float
-    sem: float | None
+    sem: float
     low: float
     high: float
+
+    def to_json(self) -> dict[str, float | None] | None:
+        """JSON has no NaN: null stands for it."""
+        if math.isnan(self.mean):
+            return None
+        return {
+            "mean": self.mean,
+            "sem": None if math.isnan(self.sem) else self.sem,
+            "low": self.low,
+            "high": self.high,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +53,25 @@ class Row:
     curriculum: str
     students: int
     finished: int
-    success: Estimate | None
-    mean_return: Estimate | None
-    training_failures: Estimate | None
-    rescues: Estimate | None
-    deployment_failures: Estimate | None
+    success: Estimate
+    mean_return: Estimate
+    training_failures: Estimate
+    rescues: Estimate
+    deployment_failures: Estimate
     outcomes: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        fields = asdict(self)
-        fields["return"] = fields.pop("mean_return")
-        return fields
+        return {
+            "curriculum": self.curriculum,
+            "students": self.students,
+            "finished": self.finished,
+            "success": self.success.to_json(),
+            "return": self.mean_return.to_json(),
+            "training_failures": self.training_failures.to_json(),
+            "rescues": self.rescues.to_json(),
+            "deployment_failures": self.deployment_failures.to_json(),
+            "outcomes": dict(self.outcomes),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,16 +104,15 @@ def compare(
     if not curricula:
         raise ConfigError("There is no curriculum to compare: name at least one.")
     check_seed(seed)
-    store = store if isinstance(store, Store) else Store(store)
-    lesson, cores = open_lesson(store, task, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
-    kind = ("each unit" if deploy_each_unit else "at the end") + f" {evaluate_in}"
-    store.settle({f"deployment of {name}": kind})
+    lesson = make_lesson(task, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = {
         label: [_enrol(task, policy, seed, f"{name}/{label}/{k:03d}") for k in range(n_students)]
         for label, policy in curricula.items()
     }
-    with Classroom(lesson, store, cores=cores, n_workers=n_workers, listener=listener) as classroom:
-        taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
+    with opened(store) as kept:
+        cores = settle(kept, name, lesson)
+        with Classroom(lesson, kept, cores=cores, n_workers=n_workers, listener=listener) as classroom:
+            taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
     groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
     rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
     return Comparison(task=task.name, scale=task.scale, rows=rows, transcripts=groups)
@@ -103,8 +122,8 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0
     """Sum up the students that finished; training failures count for all, finished or not."""
     finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
 
-    def over_finished(of: Callable[[Transcript, Any], float]) -> Estimate | None:
-        return estimate([of(t, d) for t, d in finished], seed) if finished else None
+    def over_finished(of: Callable[[Transcript, Deployment], float]) -> Estimate:
+        return estimate([of(t, d) for t, d in finished], seed)
 
     outcomes = finished[0][1].outcomes if finished else {}
     return Row(
@@ -123,14 +142,14 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0
 def estimate(values: Sequence[float], seed: int = 0) -> Estimate:
     """Mean, standard error and the percentile bootstrap interval of the mean; students are the unit resampled."""
     data = np.asarray(values, float)
+    if not len(data):
+        return Estimate(mean=math.nan, sem=math.nan, low=math.nan, high=math.nan)
     rng = np.random.default_rng(derive_seed(seed, "bootstrap"))
     means = data[rng.integers(len(data), size=(RESAMPLES, len(data)))].mean(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
-    sem = float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else None
+    sem = float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else math.nan
     return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high))
 
 
 def _enrol(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
-    return Enrolment(
-        name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name)
-    )
+    return Enrolment(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))

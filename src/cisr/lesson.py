@@ -17,23 +17,32 @@ if TYPE_CHECKING:
     from cisr.students.student import Student
 
 
-def open_lesson(
-    store: Store,
+def make_lesson(
     task: Task,
     *,
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     observe: Callable[[UnitLog], Any] = default_observe,
-) -> tuple[Lesson, int]:
-    """The lesson for a task, and the number of cores that batches are cut for; both agree with the store."""
+) -> Lesson:
+    """The lesson for a task; `evaluate_in` says where final policies are deployed."""
     if evaluate_in not in ("M", "M0"):
-        raise ConfigError(f"Policies are to be evaluated in '{evaluate_in}': give M (the task) or M0 (safe evaluation).")
+        raise ConfigError(
+            f"Policies are to be evaluated in '{evaluate_in}': give M (the task) or M0 (safe evaluation)."
+        )
     if evaluate_in == "M0" and task.safe_evaluation is None:
         raise ConfigError(f"Task '{task.name}' names no safe evaluation: set safe_evaluation, or evaluate in M.")
     under = task.safe_evaluation if evaluate_in == "M0" and task.safe_evaluation is not None else "none"
-    store.settle({"task": task.name, "scale": task.scale, "lane": "gymnasium", "definition": describe(task)})
-    cores = store.settings().get("cores") or store.settle({"cores": os.cpu_count() or 1})["cores"]
-    return Lesson(task=task, evaluate_under=under, deploy_each_unit=deploy_each_unit, observe=observe), cores
+    return Lesson(task=task, evaluate_under=under, deploy_each_unit=deploy_each_unit, observe=observe)
+
+
+def settle(store: Store, name: str, lesson: Lesson) -> int:
+    """Make sure that the store is one of this lesson; returns the number of cores that batches are cut for."""
+    task = lesson.task
+    deployed = {"under": lesson.evaluate_under, "each unit": lesson.deploy_each_unit}
+    settings = {"task": task.name, "scale": task.scale, "lane": "gymnasium", "definition": describe(task)}
+    store.settle(settings | {f"deployment of {name}": deployed})
+    cores: int = store.settings().get("cores") or store.settle({"cores": os.cpu_count() or 1})["cores"]
+    return cores
 
 
 def describe(task: Task) -> dict[str, Any]:

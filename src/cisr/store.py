@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -69,14 +68,12 @@ class Store:
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
         self._lock: int | None = None
-        if self.path is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="cisr-")
-            self._folder = Path(self._scratch.name)
-        else:
-            self._folder = self.path.with_name(self.path.name + ".weights")
+        self._folder = None if self.path is None else self.path.with_name(self.path.name + ".weights")
+        self._in_memory: dict[str, dict[str, Any]] = {}
         with self._guard():
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._check_header()
                 self._take_lock()
             self._db = sqlite3.connect(self.path or ":memory:", isolation_level=None)
             try:
@@ -89,19 +86,22 @@ class Store:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA foreign_keys=ON")
-        if not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+        if not tables:
             with self._transaction():
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO settings VALUES ('format', ?)", (str(FORMAT),))
+        elif not {"settings", "students", "units"} <= tables:
+            raise StoreError(_not_a_store(self.path))
         found = self._db.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-        if found is None or int(found[0]) < FORMAT:
-            raise StoreError(f"{self} is no store of cisr: give another path.")
         if int(found[0]) > FORMAT:
             raise StoreError(
                 f"{self} was made by a newer version of cisr (format {found[0]}, this one reads {FORMAT}): update cisr."
             )
-        if self._folder.exists():  # what a crash left between writing weights and naming them
+        if (
+            self._folder is not None and self._folder.exists()
+        ):  # what a crash left between writing weights and naming them
             named = {row[0] for row in self._db.execute("SELECT weights FROM batches")}
             for file in self._folder.iterdir():
                 if file.name not in named:
@@ -120,8 +120,6 @@ class Store:
 
     def close(self) -> None:
         self._db.close()
-        if self.path is None:
-            self._scratch.cleanup()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -158,7 +156,7 @@ class Store:
                     )
         given = {enrolment.name: enrolment for enrolment in enrolments}
         wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
-        return [batch for name in wanted if (batch := self._unfinished(name, given))] + new
+        return [unfinished for name in wanted if (unfinished := self._unfinished(name, given))] + new
 
     def _known(self, enrolment: Enrolment) -> str | None:
         """The batch of a student that has been enrolled before."""
@@ -215,8 +213,7 @@ class Store:
                     if record is not None:
                         self._insert_unit(student.name, record)
                 self._keep_errors(batch, checkpoint.errors)
-            if previous is not None:
-                (self._folder / previous).unlink(missing_ok=True)
+            self._drop_weights(previous)
 
     def keep_graduation(self, batch: Batch, graduation: Graduation) -> None:
         with self._guard(), self._transaction():
@@ -305,6 +302,9 @@ class Store:
     def _save_weights(self, name: str, arrays: Mapping[str, Any]) -> str:
         from safetensors.numpy import save
 
+        if self._folder is None:
+            self._in_memory[name] = dict(arrays)
+            return name
         self._folder.mkdir(exist_ok=True)
         aside = self._folder / (name + ".new")
         with open(aside, "wb") as file:
@@ -317,10 +317,20 @@ class Store:
     def _load_weights(self, name: str) -> dict[str, Any]:
         from safetensors.numpy import load_file
 
+        if self._folder is None:
+            return self._in_memory[name]
         try:
             return dict(load_file(self._folder / name))
         except OSError as error:
             raise StoreError(f"{self} lacks its weights {self._folder / name}: {error}.") from error
+
+    def _drop_weights(self, name: str | None) -> None:
+        if name is None:
+            return
+        if self._folder is None:
+            del self._in_memory[name]
+        else:
+            (self._folder / name).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -339,11 +349,19 @@ class Store:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if "not a database" in str(error):
-                raise StoreError(f"{self.path} is not a store of cisr: give another path.") from error
             raise StoreError(f"Cannot write {self.path}: {error}. {_KEPT}") from error
         except OSError as error:
-            raise StoreError(f"Cannot write {error.filename or self.path}: {error.strerror or error}. {_KEPT}") from error
+            raise StoreError(
+                f"Cannot write {error.filename or self.path}: {error.strerror or error}. {_KEPT}"
+            ) from error
+
+    def _check_header(self) -> None:
+        assert self.path is not None
+        if self.path.exists():
+            with open(self.path, "rb") as file:
+                header = file.read(len(SQLITE_HEADER))
+            if header not in (b"", SQLITE_HEADER):
+                raise StoreError(_not_a_store(self.path))
 
     def _take_lock(self) -> None:
         try:
@@ -356,6 +374,23 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise StoreError(f"{self} is in use by another process: wait for it, or give another path.") from error
+
+
+@contextmanager
+def opened(store: Store | Path | str | None) -> Iterator[Store]:
+    """A store that was given stays open; one that is opened here is closed again."""
+    if isinstance(store, Store):
+        yield store
+    else:
+        with Store(store) as own:
+            yield own
+
+
+SQLITE_HEADER = b"SQLite format 3\0"
+
+
+def _not_a_store(path: Path | None) -> str:
+    return f"{path} is not a store of cisr: give another path."
 
 
 _KEPT = "Finished units are kept: mend this and run the same command again."

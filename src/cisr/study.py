@@ -19,7 +19,6 @@ from cisr.classroom import (
     Classroom,
     Enrolment,
     Event,
-    Lesson,
     Transcript,
     UnitLog,
     default_observe,
@@ -27,11 +26,11 @@ from cisr.classroom import (
 )
 from cisr.curricula import CurriculumPolicy, Parameters, SearchSpace, Switching
 from cisr.errors import ConfigError
-from cisr.lesson import open_lesson, student_config
+from cisr.lesson import make_lesson, settle, student_config
 from cisr.seeding import check_seed, derive_seed
-from cisr.store import Round, Store
+from cisr.store import Round, Store, opened
 from cisr.task import Task
-from cisr.teachers import GammaPrior, GPUCB, Hyperpriors, RandomSearch, Teacher
+from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
 
 MakeTeacher = Callable[[SearchSpace, int], Teacher]
 
@@ -58,9 +57,7 @@ def default_teacher(task: Task) -> MakeTeacher:
         if teaching.hyperpriors is not None:
             signal, *lengthscales, noise = (GammaPrior(mean, variance) for mean, variance in teaching.hyperpriors)
             names = [parameter.name for parameter in space.parameters]
-            priors = Hyperpriors(
-                signal=signal, lengthscales=dict(zip(names, lengthscales, strict=True)), noise=noise
-            )
+            priors = Hyperpriors(signal=signal, lengthscales=dict(zip(names, lengthscales, strict=True)), noise=noise)
         return GPUCB(space, seed=seed, setting=teaching.setting, n_initial=teaching.n_initial, priors=priors)
 
     return make
@@ -104,7 +101,7 @@ class Study:
         evaluate_in: str = "M",
         n_workers: int | None = None,
     ) -> None:
-        changes = {"n_initial": n_initial, "n_rounds": n_rounds, "class_size": class_size}
+        changes: dict[str, Any] = {"n_initial": n_initial, "n_rounds": n_rounds, "class_size": class_size}
         teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
         for what, least in (("n_initial", 1), ("n_rounds", 0), ("class_size", 1)):
             if getattr(teaching, what) < least:
@@ -113,9 +110,9 @@ class Study:
         self.name = name
         self.seed = check_seed(seed)
         self.score = score
-        self.store = store if isinstance(store, Store) else Store(store)
-        self._lesson, self._cores = open_lesson(self.store, self.task, evaluate_in=evaluate_in, observe=observe)
-        self._teacher = (teacher or default_teacher(self.task))(search_space(self.task), derive_seed(seed, name))
+        self._store = store
+        self._lesson = make_lesson(self.task, evaluate_in=evaluate_in, observe=observe)
+        self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
 
     @property
@@ -132,49 +129,53 @@ class Study:
         on_round: Callable[[int, Round], None] = lambda number, result: None,
     ) -> StudyResult:
         """Go on until all rounds are done. Listeners hear what happens in the classroom, and each round's result."""
+        teacher = self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
         told = 0
-        for past in self.store.rounds(self.name)[: self.n_policies]:
-            if past.told:
-                self._teacher.tell(past.parameters, past.score, past.sem)
-                on_round(told, past)
-                told += 1
-        with Classroom(
-            self._lesson, self.store, cores=self._cores, n_workers=self._n_workers, listener=listener
-        ) as classroom:
-            while told < self.n_policies:
-                together = max(self.task.teaching.n_initial - told, 1)
-                for past in self._try(classroom, told, together):
+        with opened(self._store) as store:
+            cores = settle(store, self.name, self._lesson)
+            for past in store.rounds(self.name)[: self.n_policies]:
+                if past.told:
+                    teacher.tell(past.parameters, past.score, past.sem)
                     on_round(told, past)
                     told += 1
-        return StudyResult(
-            policy=Switching.from_parameters(self._teacher.best()),
-            rounds=tuple(self.store.rounds(self.name)[: self.n_policies]),
-            transcripts=tuple(self.store.transcripts(f"{self.name}/")),
-        )
+            with Classroom(self._lesson, store, cores=cores, n_workers=self._n_workers, listener=listener) as classroom:
+                while told < self.n_policies:
+                    together = max(self.task.teaching.n_initial - told, 1)
+                    for past in self._try(teacher, store, classroom, told, together):
+                        on_round(told, past)
+                        told += 1
+            return StudyResult(
+                policy=Switching.from_parameters(teacher.best()),
+                rounds=tuple(store.rounds(self.name)[: self.n_policies]),
+                transcripts=tuple(store.transcripts(f"{self.name}/")),
+            )
 
-    def _try(self, classroom: Classroom, first: int, n: int) -> list[Round]:
+    def _try(self, teacher: Teacher, store: Store, classroom: Classroom, first: int, n: int) -> list[Round]:
         """Rounds first … first + n − 1, taught together: propose, teach, tell."""
-        proposed = [past.parameters for past in self.store.rounds(self.name)[first : first + n]]
+        proposed = [past.parameters for past in store.rounds(self.name)[first : first + n]]
         if len(proposed) < n:
-            asked = self._teacher.ask(n)
-            model = self._teacher.hyperparameters() if first >= self.task.teaching.n_initial else {}
+            asked = teacher.ask(n)
+            model = teacher.hyperparameters() if first >= self.task.teaching.n_initial else {}
             for number in range(first + len(proposed), first + n):
-                self.store.propose(self.name, number, asked[number - first], model)
+                store.propose(self.name, number, asked[number - first], model)
                 proposed.append(asked[number - first])
         classes = [self._class(number, parameters) for number, parameters in enumerate(proposed, first)]
         taught = {t.name: t for t in classroom.teach(student for students in classes for student in students)}
         for number, (parameters, students) in enumerate(zip(proposed, classes, strict=True), first):
             score, sem = summarise([taught[student.name] for student in students], self.score)
-            self.store.tell(self.name, number, score, sem)
-            self._teacher.tell(parameters, score, sem)
-        return self.store.rounds(self.name)[first : first + n]
+            store.tell(self.name, number, score, sem)
+            teacher.tell(parameters, score, sem)
+        return store.rounds(self.name)[first : first + n]
 
     def _class(self, number: int, parameters: Parameters) -> list[Enrolment]:
         policy = Switching.from_parameters(parameters)
         names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self.task.teaching.class_size)]
         return [
             Enrolment(
-                name=name, policy=policy, config=student_config(self.task, self.seed, name), seed=derive_seed(self.seed, name)
+                name=name,
+                policy=policy,
+                config=student_config(self.task, self.seed, name),
+                seed=derive_seed(self.seed, name),
             )
             for name in names
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,8 @@ class Teaching:
     """Curriculum policies that the model chooses."""
     class_size: int = 1
     """Students that try each curriculum policy."""
-    setting: str = "ours"
-    """The GP-UCB setting: `ours` or `paper`."""
+    setting: Literal["ours", "paper"] = "ours"
+    """The GP-UCB setting."""
     hyperpriors: tuple[tuple[float, float], ...] | None = None
     """The `paper` setting's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
 
@@ -109,7 +109,9 @@ class Task:
             raise ConfigError(f"Task '{self.name}' has interventions named {names}: give each a name of its own.")
         for name in names:
             if name in RESERVED_NAMES:
-                raise ConfigError(f"Task '{self.name}' calls an intervention '{name}': that name is taken; choose another.")
+                raise ConfigError(
+                    f"Task '{self.name}' calls an intervention '{name}': that name is taken; choose another."
+                )
         for what, number in (("horizon", self.horizon), ("n_units", self.n_units)):
             if number < 1:
                 raise ConfigError(f"Task '{self.name}' has {what}={number}: give a whole number, at least 1.")

@@ -5,6 +5,7 @@ An executor yields (batch, event) pairs. The receiver keeps a checkpoint before 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import subprocess
@@ -79,6 +80,7 @@ class Processes:
                 worker, message = self._arrivals.get()
                 job, attempt = busy[worker]
                 if message is None:
+                    cause = worker.bury()
                     self._workers.remove(worker)
                     del busy[worker]
                     self._workers.append(_Worker(self._arrivals))
@@ -86,7 +88,7 @@ class Processes:
                     if attempt < ATTEMPTS:
                         waiting.insert(0, (job, attempt + 1))
                     else:
-                        yield job.batch, _all_failed(job.batch, f"its worker process died ({worker.last_words()})")
+                        yield job.batch, _all_failed(job.batch, f"its worker process died ({cause})")
                     continue
                 if isinstance(message, Broken):
                     if message.users_fault:
@@ -120,36 +122,33 @@ class _Worker:
             env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path},
             start_new_session=True,  # Ctrl-C is for the classroom alone
         )
-        threading.Thread(target=self._listen, args=(arrivals,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
+        self._listener.start()
 
     def send(self, message: Any) -> None:
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it has died: the listener says so
             send(self._process.stdin, message)
-        except BrokenPipeError:
-            pass  # it has died: the listener says so
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self.bury()
+
+    def bury(self) -> str:
+        """Clean up after a worker that has died; returns what it died of."""
+        code = self._process.wait()
+        self._listener.join()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
-
-    def last_words(self) -> str:
-        code = self._process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def _listen(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
         assert self._process.stdout is not None
-        try:
+        with contextlib.suppress(OSError, ValueError):  # closed by `kill`
             for message in receive(self._process.stdout):
                 arrivals.put(_Arrival(self, message))
-        except (EOFError, OSError, ValueError):
-            pass  # cut off in the middle of a message, or closed by `kill`
         arrivals.put(_Arrival(self, None))
 
 

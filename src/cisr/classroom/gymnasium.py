@@ -1,37 +1,38 @@
 """The Gymnasium lane: a batch of students on environments that the host steps.
 
-One policy call serves all students and environments; the environments are stepped in Python, the updates run in one
-compiled program. A student whose environment raises is recorded as failed; the others go on.
+One policy call serves all students and environments; the environments are stepped in Python (`rows`), the updates run
+in one compiled program. Environments are made afresh for each unit and restarted for each round, so a unit boundary is
+an exact checkpoint.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
 
 import gymnasium
 import numpy as np
 
 from cisr.classroom.records import (
     Batch,
-    Graduation,
     Checkpoint,
     Deployment,
-    Enrolment,
     Event,
+    Graduation,
     Lesson,
     Progress,
     UnitLog,
     UnitRecord,
 )
-from cisr.classroom.tally import Episode, Tally, deployment_of
-from cisr.cmdp import InducedCMDPs
+from cisr.classroom.rows import Rows
+from cisr.classroom.tally import Tally, deployment_of
+from cisr.cmdp import Step
 from cisr.constraints import CONSTRAINTS
 from cisr.curricula import Observation
-from cisr.errors import ConfigError, TaskError
+from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
+from cisr.students.config import StudentConfig
 from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Learner, Rollout
@@ -43,6 +44,8 @@ from cisr.students.program import (
     stack_hyperparameters,
 )
 from cisr.task import Task
+
+Records = tuple[UnitRecord | None, ...]
 
 
 def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
@@ -71,7 +74,7 @@ class _Lane:
     def __init__(self, lesson: Lesson, batch: Batch) -> None:
         self.lesson = lesson
         self.task = lesson.task
-        self.students: Sequence[Enrolment] = batch.enrolments
+        self.students = batch.enrolments
         self.config = self.students[0].config
         self.observation, distribution = specs_of(self.task)
         self.program: Program = program_for(self.config.shape, self.observation, distribution)
@@ -79,59 +82,130 @@ class _Lane:
         self.errors: list[str | None] = [None] * len(self.students)
 
     def run(self, checkpoint: Checkpoint | None) -> Iterator[Event]:
+        done = 0
+        records: Records = (None,) * len(self.students)
         if checkpoint is None:
             learners = self.program.new(self._seeds("weights"))
-            done, before = 0, [None] * len(self.students)
         else:
             learners = learners_from_arrays(checkpoint.weights)
-            done, before = checkpoint.unit, list(checkpoint.records)
-            self.errors = list(checkpoint.errors)
-        records: list[UnitRecord | None] = before
+            done, records, self.errors = checkpoint.unit, checkpoint.records, list(checkpoint.errors)
         for unit in range(done + 1, self.task.n_units + 1):
             if not all(self.errors):
                 learners, records = yield from self._unit(unit, learners, records)
-                yield Checkpoint(unit, learners_to_arrays(learners), tuple(records), tuple(self.errors))
-        deployments = yield from self._deploy(learners, self.lesson.evaluate_under, "final")
+                yield Checkpoint(unit, learners_to_arrays(learners), records, tuple(self.errors))
+        deployments = self._deploy(learners, self.lesson.evaluate_under, "final")
         yield Graduation(deployments, tuple(self.errors))
 
-    def _unit(
-        self, unit: int, learners: Learner, before: Sequence[UnitRecord | None]
-    ) -> Iterator[Any]:
+    def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
         """One interaction unit of every student: pick interventions, train, observe."""
         began = time.perf_counter()
         stages, names = [], []
         for student, record in zip(self.students, before, strict=True):
             stage = record.stage if record else student.policy.first_stage
             observed = self.lesson.observe(record.log) if record else Observation()
-            rng = generator(student.seed, "curriculum", unit)
-            stages.append(student.policy.next_stage(stage, observed, rng))
+            stages.append(student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit)))
             names.append(student.policy.intervention(stages[-1]))
-        switched = [record is not None and record.log.intervention != n for record, n in zip(before, names, strict=True)]
+        switched = [
+            record is not None and record.log.intervention != n for record, n in zip(before, names, strict=True)
+        ]
         learners = self.program.transfer(learners, np.array(switched))
 
+        rows = self._rows([self.task.intervention(name) for name in names])
         rounds: list[list[Tally]] = []
-        rows = self._open([self.task.intervention(name) for name in names])
         for number in range(self.config.rounds_per_unit):
             learners, tallies = yield from self._round(learners, rows, f"unit {unit} round {number}")
             rounds.append(tallies)
-        self._close(rows)
-        finite = np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in learners.params.values()], axis=0)
-        for k in np.flatnonzero(~finite):
-            self._fail(k, f"the weights became infinite or NaN in unit {unit}: try a smaller learning_rate")
+        rows.close()
+        self._check_weights(learners, unit)
 
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
         if self.lesson.deploy_each_unit:
-            deployments = yield from self._deploy(learners, "none", f"after unit {unit}")
+            deployments = self._deploy(learners, "none", f"after unit {unit}")
         seconds = (time.perf_counter() - began) / len(self.students)
-        records: list[UnitRecord | None] = []
-        for k, tallies in enumerate(zip(*rounds, strict=True)):
-            if self.errors[k] is not None:
-                records.append(None)
-                continue
-            log = self._log(unit, names[k], tallies, weights[k], deployments[k], seconds)
-            records.append(UnitRecord(log, stages[k]))
+        records = tuple(
+            UnitRecord(self._log(unit, names[k], tallies, weights[k], deployments[k], seconds), stages[k])
+            if self.errors[k] is None
+            else None
+            for k, tallies in enumerate(zip(*rounds, strict=True))
+        )
         return learners, records
+
+    def _round(self, learners: Learner, rows: Rows, name: str) -> Generator[Event, None, tuple[Learner, list[Tally]]]:
+        """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
+        config = self.config
+        seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
+        tallies = [Tally(config.n_envs) for _ in self.students]
+        observations = rows.start(name)
+        for number in range(config.updates_per_round):
+            rollout = self._rollout(learners, rows, observations, tallies, seeds, number * config.n_steps)
+            learners = self.program.update(learners, rollout, self.hypers, shuffles, number)
+            yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
+        violations = np.zeros((len(self.students), len(CONSTRAINTS)), np.float32)
+        for k, tally in enumerate(tallies):
+            if self.errors[k] is None:
+                tally.close()
+                violations[k] = np.mean([episode.constraint_values for episode in tally.episodes], axis=0)
+        return self.program.respond(learners, violations, self.hypers), tallies
+
+    def _rollout(
+        self,
+        learners: Learner,
+        rows: Rows,
+        observations: np.ndarray,
+        tallies: Sequence[Tally],
+        seeds: np.ndarray,
+        draws: int,
+    ) -> Rollout:
+        """`n_steps` in every environment; `observations` (S, E, ...) moves on to where the next rollout starts."""
+        config, n = self.config, len(self.students)
+        rollout = empty_rollout(n, config, self.observation)
+        cut_off = np.zeros((n, config.n_envs), bool)
+        beyond = np.zeros_like(observations)
+        for t in range(config.n_steps):
+            acts = self.program.act(learners, observations, seeds, draws + t, False)
+            actions = np.asarray(acts.actions)
+            rollout.observations[:, t] = observations
+            rollout.actions[:, t] = actions
+            rollout.log_probs[:, t] = acts.log_probs
+            rollout.values[:, t] = acts.values
+
+            def hear(k: int, step: Step, t: int = t) -> None:
+                tallies[k].add(step)
+                rollout.rewards[k, t] = step.rewards
+                rollout.costs[k, t] = step.costs
+                rollout.ends[k, t] = step.terminated | step.truncated
+                cut_off[k], beyond[k] = step.truncated, step.observations
+
+            rows.step(actions, observations, hear)
+            if config.bootstrap_time_limit and cut_off.any():
+                rollout.end_values[:, t] = np.where(cut_off, self.program.value(learners, beyond), 0.0)
+        return rollout._replace(last_values=self.program.value(learners, observations))
+
+    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+        """Run the frozen policies until every episode begun within the budget of steps has ended.
+
+        Stopping at the budget itself would favour short episodes.
+        """
+        rows = self._rows([self.task.intervention(under)] * len(self.students))
+        seeds = self._seeds("act", name)
+        tallies = [Tally(self.config.n_envs) for _ in self.students]
+        observations = rows.start(name)
+        budget = -(-self.task.deployment_steps // self.config.n_envs)
+        for t in range(budget + self.task.horizon):
+            running = (
+                tally.open_since_before(budget) for tally, error in zip(tallies, self.errors, strict=True) if not error
+            )
+            if t >= budget and not any(running):
+                break
+            acts = self.program.act(learners, observations, seeds, t, self.task.deterministic_deployment)
+            rows.step(np.asarray(acts.actions), observations, lambda k, step: tallies[k].add(step))
+        rows.close()
+        violation_score = -2 * self.task.horizon * self.task.max_reward if under == self.task.safe_evaluation else None
+        return tuple(
+            None if error else deployment_of([e for e in t.episodes if e.began < budget], under, violation_score)
+            for error, t in zip(self.errors, tallies, strict=True)
+        )
 
     def _log(
         self,
@@ -158,131 +232,33 @@ class _Lane:
             seconds=seconds,
         )
 
-    def _round(self, learners: Learner, rows: list[InducedCMDPs | None], name: str) -> Iterator[Any]:
-        """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
-        config, n = self.config, len(self.students)
-        seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
-        tallies = [Tally(config.n_envs) for _ in self.students]
-        observations = self._start(rows, name)
-        for number in range(config.updates_per_round):
-            rollouts = self._empty_rollouts()
-            for t in range(config.n_steps):
-                acts = self.program.act(learners, observations, seeds, number * config.n_steps + t, False)
-                actions = np.asarray(acts.actions)
-                rollouts.observations[:, t] = observations
-                rollouts.actions[:, t] = actions
-                rollouts.log_probs[:, t] = acts.log_probs
-                rollouts.values[:, t] = acts.values
-                limits = np.zeros((n, config.n_envs), bool)
-                ended_at = observations.copy() if config.bootstrap_time_limit else observations
-                for k, row in self._attending(rows):
-                    try:
-                        step = row.step(actions[k])
-                        observations[k] = step.observations
-                        rollouts.rewards[k, t] = step.rewards
-                        rollouts.costs[k, t] = step.costs
-                        rollouts.ends[k, t] = step.terminated | step.truncated
-                        if config.bootstrap_time_limit:
-                            limits[k], ended_at[k] = step.truncated, step.observations
-                        for ended in tallies[k].add(step, row.constraint_values()):
-                            observations[k, ended] = row.restart(ended)
-                    except TaskError:
-                        raise
-                    except Exception as error:
-                        self._fail(k, f"its environment raised {type(error).__name__}: {error}")
-                if limits.any():
-                    rollouts.end_values[:, t] = np.where(limits, self.program.value(learners, ended_at), 0.0)
-            rollouts = rollouts._replace(last_values=self.program.value(learners, observations))
-            learners = self.program.update(learners, rollouts, self.hypers, shuffles, number)
-            yield Progress(config.n_envs * config.n_steps * sum(error is None for error in self.errors))
-        violations = np.zeros((n, len(CONSTRAINTS)), np.float32)
-        for k, row in self._attending(rows):
-            tallies[k].close(row.constraint_values())
-            violations[k] = np.mean([episode.constraint_values for episode in tallies[k].episodes], axis=0)
-        return self.program.respond(learners, violations, self.hypers), tallies
+    def _check_weights(self, learners: Learner, unit: int) -> None:
+        sound = np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in learners.params.values()], axis=0)
+        for k, student in enumerate(self.students):
+            if not sound[k] and self.errors[k] is None:
+                self.errors[k] = (
+                    f"Student '{student.name}': its weights became infinite or NaN in unit {unit}: "
+                    f"try a smaller learning_rate than {student.config.learning_rate:g}."
+                )
 
-    def _deploy(self, learners: Learner, under: str, name: str) -> Iterator[Any]:
-        """Run the frozen policies until every episode begun within the budget of steps has ended."""
-        intervention = self.task.intervention(under)
-        rows = self._open([intervention] * len(self.students))
-        seeds = self._seeds("act", name)
-        observations = self._start(rows, name)
-        budget = -(-self.task.deployment_steps // self.config.n_envs)
-        tallies = [Tally(self.config.n_envs) for _ in self.students]
-        for t in range(budget + self.task.horizon):
-            acts = self.program.act(learners, observations, seeds, t, self.task.deterministic_deployment)
-            actions = np.asarray(acts.actions)
-            for k, row in self._attending(rows):
-                try:
-                    step = row.step(actions[k])
-                    observations[k] = step.observations
-                    for ended in tallies[k].add(step, row.constraint_values()):
-                        observations[k, ended] = row.restart(ended)
-                except TaskError:
-                    raise
-                except Exception as error:
-                    self._fail(k, f"its environment raised {type(error).__name__} in deployment: {error}")
-        self._close(rows)
-        yield Progress(0)
-        violation_score = -2 * self.task.horizon * self.task.max_reward if under == self.task.safe_evaluation else None
-        counted: list[list[Episode]] = [[e for e in tally.episodes if e.began < budget] for tally in tallies]
-        return tuple(
-            None if error else deployment_of(episodes, under, violation_score)
-            for error, episodes in zip(self.errors, counted, strict=True)
-        )
-
-    def _open(self, interventions: Sequence[Intervention]) -> list[InducedCMDPs | None]:
-        """Fresh environments for every student that is still there."""
-        rows: list[InducedCMDPs | None] = []
-        for k, intervention in enumerate(interventions):
-            rows.append(None)
-            if self.errors[k] is None:
-                try:
-                    envs = [self.task.make_env() for _ in range(self.config.n_envs)]
-                    rows[k] = InducedCMDPs(self.task, intervention, envs)
-                except Exception as error:
-                    self._fail(k, f"its environment could not be made: {type(error).__name__}: {error}")
-        return rows
-
-    def _start(self, rows: list[InducedCMDPs | None], name: str) -> np.ndarray:
-        """Restart all environments from seeds of their own; observations (S, E, ...)."""
-        shape = (len(self.students), self.config.n_envs, *self.observation.shape)
-        observations = np.zeros(shape, np.int32 if self.observation.n_values is not None else np.float32)
-        for k, row in self._attending(rows):
-            seed = self.students[k].seed
-            try:
-                observations[k] = row.seed([derive_seed(seed, name, "env", e) for e in range(self.config.n_envs)])
-            except TaskError:
-                raise
-            except Exception as error:
-                self._fail(k, f"its environment raised {type(error).__name__} at reset: {error}")
-        return observations
-
-    def _close(self, rows: list[InducedCMDPs | None]) -> None:
-        for row in rows:
-            if row is not None:
-                row.close()
-
-    def _attending(self, rows: list[InducedCMDPs | None]) -> list[tuple[int, InducedCMDPs]]:
-        return [(k, row) for k, row in enumerate(rows) if row is not None and self.errors[k] is None]
-
-    def _fail(self, k: int, why: str) -> None:
-        self.errors[k] = f"Student '{self.students[k].name}': {why}"
+    def _rows(self, interventions: Sequence[Intervention]) -> Rows:
+        return Rows(self.task, self.students, interventions, self.observation, self.errors)
 
     def _seeds(self, *names: str) -> np.ndarray:
         return np.array([derive_seed(student.seed, *names) for student in self.students], np.uint32)
 
-    def _empty_rollouts(self) -> Rollout:
-        n, steps, envs = len(self.students), self.config.n_steps, self.config.n_envs
-        discrete = self.observation.n_values is not None
-        return Rollout(
-            observations=np.zeros((n, steps, envs, *self.observation.shape), np.int32 if discrete else np.float32),
-            actions=np.zeros((n, steps, envs), np.int32),
-            log_probs=np.zeros((n, steps, envs), np.float32),
-            values=np.zeros((n, steps, envs), np.float32),
-            rewards=np.zeros((n, steps, envs), np.float32),
-            costs=np.zeros((n, steps, envs, len(CONSTRAINTS)), np.float32),
-            ends=np.zeros((n, steps, envs), bool),
-            end_values=np.zeros((n, steps, envs), np.float32),
-            last_values=np.zeros((n, envs), np.float32),
-        )
+
+def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec) -> Rollout:
+    """Buffers for n students, to be filled by the host."""
+    shape = (n, config.n_steps, config.n_envs)
+    return Rollout(
+        observations=np.zeros((*shape, *observation.shape), observation.dtype),
+        actions=np.zeros(shape, np.int32),
+        log_probs=np.zeros(shape, np.float32),
+        values=np.zeros(shape, np.float32),
+        rewards=np.zeros(shape, np.float32),
+        costs=np.zeros((*shape, len(CONSTRAINTS)), np.float32),
+        ends=np.zeros(shape, bool),
+        end_values=np.zeros(shape, np.float32),
+        last_values=np.zeros((n, config.n_envs), np.float32),
+    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from cisr.classroom.records import Deployment
 from cisr.cmdp import Step
+from cisr.constraints import CONSTRAINTS
 
 
 class Episode(NamedTuple):
@@ -30,41 +31,45 @@ class Tally:
         self.failures = 0
         self.rescues = 0
         self._clock = 0
+        self._values = np.zeros((n_envs, len(CONSTRAINTS)))
         self._rewards = np.zeros(n_envs)
         self._began = np.zeros(n_envs, int)
         self._failures = np.zeros(n_envs, int)
         self._rescues = np.zeros(n_envs, int)
 
-    def add(self, step: Step, constraint_values: np.ndarray) -> np.ndarray:
-        """Enter one step of every environment; returns the numbers of those whose episode ended."""
+    def add(self, step: Step) -> None:
+        """Enter one step of every environment."""
         self._clock += 1
+        self._values = step.constraint_values
         self._rewards += step.rewards
         self._failures += step.failed
         self._rescues += step.rescued
-        ended = np.flatnonzero(step.terminated | step.truncated)
-        for k in ended:
-            self._close(k, _outcome(step, k), constraint_values[k])
-        return ended
+        for k in map(int, np.flatnonzero(step.terminated | step.truncated)):
+            self._close(k, _outcome(step, k))
 
-    def close(self, constraint_values: np.ndarray) -> None:
+    def open_since_before(self, clock: int) -> bool:
+        """Is any episode still running that began before that time?"""
+        return bool((self._began < clock).any())
+
+    def close(self) -> None:
         """Close the round. Where no episode has ended, those cut off count: better than knowing nothing."""
         cut_off = [k for k in range(len(self._began)) if self._began[k] < self._clock]
         nothing_ended = not self.episodes
         for k in cut_off:
             if nothing_ended:
-                self._close(k, "other", constraint_values[k])
+                self._close(k, "other")
             else:
                 self.failures += int(self._failures[k])
                 self.rescues += int(self._rescues[k])
 
-    def _close(self, k: int, outcome: str, constraint_values: np.ndarray) -> None:
+    def _close(self, k: int, outcome: str) -> None:
         episode = Episode(
             total_reward=float(self._rewards[k]),
             steps=int(self._clock - self._began[k]),
             failures=int(self._failures[k]),
             rescues=int(self._rescues[k]),
             outcome=outcome,
-            constraint_values=constraint_values.copy(),
+            constraint_values=self._values[k].copy(),
             began=int(self._began[k]),
         )
         self.episodes.append(episode)

@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
 from cisr.errors import CisrError
@@ -43,7 +43,7 @@ class Broken(NamedTuple):
     details: str
 
 
-def send(stream: BinaryIO, message: Any) -> None:
+def send(stream: IO[bytes], message: Any) -> None:
     """Task and policies may hold lambdas and things from __main__: cloudpickle carries those."""
     import cloudpickle
 
@@ -52,10 +52,13 @@ def send(stream: BinaryIO, message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Iterator[Any]:
+def receive(stream: IO[bytes]) -> Iterator[Any]:
     """Messages until the stream ends."""
     while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
-        data = stream.read(_LENGTH.unpack(header)[0])
+        (length,) = _LENGTH.unpack(header)
+        data = stream.read(length)
+        if len(data) < length:  # the sender died in the middle of a message
+            return
         yield pickle.loads(data)
 
 
@@ -90,4 +93,3 @@ def _listen(stream: io.BufferedReader, inbox: queue.SimpleQueue[Any]) -> None:
     for message in receive(stream):
         inbox.put(message)
     os._exit(0)
-

@@ -28,9 +28,9 @@ def policy_from_json(fields: Any) -> CurriculumPolicy:
     return read(fields)
 
 
-def load_policy(path: Path) -> CurriculumPolicy:
+def load_policy(path: Path | str) -> CurriculumPolicy:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read the curriculum file {path}: {error}.") from error
     try:
@@ -41,8 +41,8 @@ def load_policy(path: Path) -> CurriculumPolicy:
         raise ConfigError(f"In the curriculum file {path}: {error}") from error
 
 
-def save_policy(policy: CurriculumPolicy, path: Path) -> None:
-    path.write_text(json.dumps(policy.to_json(), indent=2) + "\n", encoding="utf-8")
+def save_policy(policy: CurriculumPolicy, path: Path | str) -> None:
+    Path(path).write_text(json.dumps(policy.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def _switching(fields: Mapping[str, Any]) -> Switching:

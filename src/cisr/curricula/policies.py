@@ -137,7 +137,7 @@ class Schedule:
         return int(stage) + 1
 
     def intervention(self, stage: Stage) -> str:
-        return self.interventions[min(stage, len(self.interventions) - 1)]
+        return self.interventions[min(int(stage), len(self.interventions) - 1)]
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "schedule", "interventions": list(self.interventions)}
@@ -178,7 +178,7 @@ class Bandit:
             chosen = untried[rng.integers(len(untried))]
         else:
             drawn = {name: abs(progress[name][rng.integers(len(progress[name]))]) for name in self.interventions}
-            chosen = max(drawn, key=drawn.__getitem__)
+            chosen = max(self.interventions, key=drawn.__getitem__)
         return {"chosen": chosen, "returns": dict(returns), "progress": dict(progress)}
 
     def intervention(self, stage: Stage) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from cisr.classroom import UnitLog
 from cisr.compare import Comparison
@@ -48,5 +49,5 @@ def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float
         axes.plot(units, mean, color=colour, label=label, linestyle="-" if k < len(COLOURS) else "--")
         axes.fill_between(units, mean - sem, mean + sem, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("interaction unit")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -33,10 +35,10 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def shown(estimate: Estimate | None, digits: int) -> str:
-    if estimate is None:
+def shown(estimate: Estimate, digits: int) -> str:
+    if math.isnan(estimate.mean):
         return "–"
-    spread = "" if estimate.sem is None else f" ± {estimate.sem:,.{digits}f}"
+    spread = "" if math.isnan(estimate.sem) else f" ± {estimate.sem:,.{digits}f}"
     return f"{estimate.mean:,.{digits}f}{spread}\n[{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"
 
 

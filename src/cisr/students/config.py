@@ -94,7 +94,8 @@ class StudentConfig:
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip_range: float = 0.2
-    clip_range_vf: float = 0.2
+    clip_range_vf: float | None = None
+    """How far the value may move in one update, in units of the return; None for any distance."""
     ent_coef: float = 0.01
     vf_coef: float = 0.25
     """Weight of the value's mean squared error."""
@@ -113,12 +114,14 @@ class StudentConfig:
                 raise ConfigError(f"A student's {name} is {getattr(self, name)}: give a whole number, at least 1.")
         for name in Hyperparameters._fields:
             number = getattr(self, name)
+            if name == "clip_range_vf" and number is None:
+                continue
             if not (math.isfinite(number) and number >= 0):
                 raise ConfigError(f"A student's {name} is {number}: give a finite number ≥ 0.")
         if self.n_envs * self.n_steps % self.n_minibatches:
             raise ConfigError(
-                f"{self.n_envs} environments × {self.n_steps} steps do not split into {self.n_minibatches} minibatches: "
-                f"give an n_minibatches that divides {self.n_envs * self.n_steps}."
+                f"{self.n_envs} environments × {self.n_steps} steps do not split into {self.n_minibatches} "
+                f"minibatches: give an n_minibatches that divides {self.n_envs * self.n_steps}."
             )
 
     @property
@@ -127,12 +130,16 @@ class StudentConfig:
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        return Hyperparameters(*(getattr(self, name) for name in Hyperparameters._fields))
+        settings = {name: getattr(self, name) for name in Hyperparameters._fields}
+        if self.clip_range_vf is None:
+            settings["clip_range_vf"] = math.inf
+        return Hyperparameters(**settings)
 
     @property
     def shape(self) -> StudentConfig:
         """This config with the settings that are data put aside: students of equal shape share a program."""
-        return dataclasses.replace(self, **dict.fromkeys(Hyperparameters._fields, 0.0))
+        put_aside: dict[str, Any] = dict.fromkeys(Hyperparameters._fields, 0.0)
+        return dataclasses.replace(self, **put_aside)
 
     def to_json(self) -> dict[str, Any]:
         fields = dataclasses.asdict(self)
@@ -151,7 +158,7 @@ class StudentConfig:
 class Population:
     """Students that differ: each draws the varied settings from a range `(low, high)` or a list of options.
 
-    >>> Population(base=StudentConfig(), vary={"learning_rate": (5e-4, 2e-3), "network": [Perceptron(), Convolutional()]})
+    >>> slow_and_fast = Population(base=StudentConfig(), vary={"learning_rate": (5e-4, 2e-3), "n_epochs": [4, 9]})
     """
 
     base: StudentConfig
@@ -168,7 +175,7 @@ class Population:
                 raise ConfigError(f"A population draws '{name}' from {choice}: give (low, high) or a list of options.")
 
     def draw(self, rng: np.random.Generator) -> StudentConfig:
-        drawn = {
+        drawn: dict[str, Any] = {
             name: choice[rng.integers(len(choice))] if isinstance(choice, list) else float(rng.uniform(*choice))
             for name, choice in sorted(self.vary.items())
         }

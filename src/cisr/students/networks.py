@@ -25,6 +25,10 @@ class ObservationSpec(NamedTuple):
     shape: tuple[int, ...]
     n_values: int | None = None
 
+    @property
+    def dtype(self) -> type[np.generic]:
+        return np.float32 if self.n_values is None else np.int32
+
 
 class Outputs(NamedTuple):
     policy: jax.Array  # (..., n_outputs) parameters of the action distribution
@@ -79,8 +83,8 @@ def _layer_shapes(
     if isinstance(network, Convolutional):
         if len(observation.shape) != 3:
             raise ConfigError(
-                f"A convolutional student needs images (height, width, channels); the environment shows arrays of shape "
-                f"{observation.shape}: use a Perceptron."
+                f"A convolutional student needs images (height, width, channels); the environment shows arrays of "
+                f"shape {observation.shape}: use a Perceptron."
             )
         height, breadth, channels = observation.shape
         for i, filters in enumerate(network.filters):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from cisr.intervention import Array
 from cisr.students import networks
 from cisr.students.config import Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution
@@ -25,7 +26,7 @@ class Adam(NamedTuple):
 
     mean: Params  # first moments, shaped like the parameters
     square: Params  # second moments
-    count: jax.Array  # () gradient steps taken
+    steps: jax.Array  # () gradient steps taken
 
 
 class Learner(NamedTuple):
@@ -39,15 +40,15 @@ class Learner(NamedTuple):
 class Rollout(NamedTuple):
     """Experience of one student: T steps in each of E environments."""
 
-    observations: jax.Array  # (T, E, ...)
-    actions: jax.Array  # (T, E)
-    log_probs: jax.Array  # (T, E) when the actions were taken
-    values: jax.Array  # (T, E) likewise
-    rewards: jax.Array  # (T, E) the environment's
-    costs: jax.Array  # (T, E, m) constraint increments
-    ends: jax.Array  # (T, E) 1 where the episode ended with this step
-    end_values: jax.Array  # (T, E) value of what lies beyond an end: 0, or V at a bootstrapped time limit
-    last_values: jax.Array  # (E,) V of the observations after the last step
+    observations: Array  # (T, E, ...)
+    actions: Array  # (T, E)
+    log_probs: Array  # (T, E) when the actions were taken
+    values: Array  # (T, E) likewise
+    rewards: Array  # (T, E) the environment's
+    costs: Array  # (T, E, m) constraint increments
+    ends: Array  # (T, E) 1 where the episode ended with this step
+    end_values: Array  # (T, E) value of what lies beyond an end: 0, or V at a bootstrapped time limit
+    last_values: Array  # (E,) V of the observations after the last step
 
 
 class Sample(NamedTuple):
@@ -63,7 +64,7 @@ class Sample(NamedTuple):
 
 def fresh_adam(params: Params) -> Adam:
     zeros = jax.tree.map(jnp.zeros_like, params)
-    return Adam(mean=zeros, square=zeros, count=jnp.zeros((), jnp.int32))
+    return Adam(mean=zeros, square=zeros, steps=jnp.zeros((), jnp.int32))
 
 
 def new_learner(
@@ -140,9 +141,7 @@ def advantage(rollout: Rollout, rewards: jax.Array, hyper: Hyperparameters) -> j
     return advantages
 
 
-def loss(
-    outputs: networks.Outputs, sample: Sample, hyper: Hyperparameters, distribution: Distribution
-) -> jax.Array:
+def loss(outputs: networks.Outputs, sample: Sample, hyper: Hyperparameters, distribution: Distribution) -> jax.Array:
     """Clipped surrogate + vf_coef · clipped value error − ent_coef · entropy.
 
     With ρ = π(a|s)/π_old(a|s) and Â the advantages normalised within the minibatch:
@@ -160,24 +159,26 @@ def loss(
     value_loss = jnp.maximum(errors, clipped_errors).mean()
 
     entropy = distribution.entropy(outputs.policy).mean()
-    return policy_loss + hyper.vf_coef * value_loss - hyper.ent_coef * entropy
+    total: jax.Array = policy_loss + hyper.vf_coef * value_loss - hyper.ent_coef * entropy
+    return total
 
 
 def clip_norm(gradient: Params, max_norm: jax.Array) -> Params:
     norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(gradient)))
-    return jax.tree.map(lambda g: g * jnp.minimum(1.0, max_norm / (norm + 1e-6)), gradient)
+    shrink = jnp.minimum(1.0, max_norm / (norm + 1e-6))
+    return {name: g * shrink for name, g in gradient.items()}
 
 
 def adam_step(params: Params, adam: Adam, gradient: Params, learning_rate: jax.Array) -> tuple[Params, Adam]:
     """m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², θ ← θ − α m̂ / (√v̂ + ε)."""
-    count = adam.count + 1
+    steps = adam.steps + 1
     mean = jax.tree.map(lambda m, g: ADAM_DECAY * m + (1 - ADAM_DECAY) * g, adam.mean, gradient)
     square = jax.tree.map(lambda v, g: ADAM_SQUARE_DECAY * v + (1 - ADAM_SQUARE_DECAY) * g * g, adam.square, gradient)
-    mean_scale, square_scale = 1 / (1 - ADAM_DECAY**count), 1 / (1 - ADAM_SQUARE_DECAY**count)
+    mean_scale, square_scale = 1 / (1 - ADAM_DECAY**steps), 1 / (1 - ADAM_SQUARE_DECAY**steps)
     moved = jax.tree.map(
         lambda p, m, v: p - learning_rate * (m * mean_scale) / (jnp.sqrt(v * square_scale) + ADAM_EPSILON),
         params,
         mean,
         square,
     )
-    return moved, Adam(mean=mean, square=square, count=count)
+    return moved, Adam(mean=mean, square=square, steps=steps)

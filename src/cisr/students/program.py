@@ -38,10 +38,7 @@ class Program:
 
         def act(learner: Learner, observations: jax.Array, key: jax.Array, deterministic: bool) -> Acts:
             outputs = networks.apply(config.network, observation, learner.params, observations)
-            if deterministic:
-                actions = distribution.mode(outputs.policy)
-            else:
-                actions = distribution.sample(key, outputs.policy)
+            actions = distribution.mode(outputs.policy) if deterministic else distribution.sample(key, outputs.policy)
             return Acts(actions, distribution.log_prob(outputs.policy, actions), outputs.value)
 
         def value(learner: Learner, observations: jax.Array) -> jax.Array:
@@ -55,7 +52,8 @@ class Program:
             return learner._replace(log_weights=moved)
 
         def transfer(learner: Learner, switched: jax.Array) -> Learner:
-            return jax.tree.map(partial(jnp.where, switched), ppo.transfer(learner), learner)
+            chosen: Learner = jax.tree.map(partial(jnp.where, switched), ppo.transfer(learner), learner)
+            return chosen
 
         self.new: Callable[..., Learner] = jax.jit(
             lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution))(_keys(seeds))
@@ -99,8 +97,12 @@ def stack_hyperparameters(configs: list[StudentConfig]) -> Hyperparameters:
 
 def learners_to_arrays(learners: Learner) -> dict[str, np.ndarray]:
     """Stacked learners as named arrays, for safetensors."""
-    arrays: dict[str, Any] = {"log_weights": learners.log_weights, "adam.count": learners.adam.count}
-    for part, params in (("params", learners.params), ("adam.mean", learners.adam.mean), ("adam.square", learners.adam.square)):
+    arrays: dict[str, Any] = {"log_weights": learners.log_weights, "adam.steps": learners.adam.steps}
+    for part, params in (
+        ("params", learners.params),
+        ("adam.mean", learners.adam.mean),
+        ("adam.square", learners.adam.square),
+    ):
         arrays |= {f"{part}/{name}": array for name, array in params.items()}
     return {name: np.asarray(array) for name, array in arrays.items()}
 
@@ -113,7 +115,7 @@ def learners_from_arrays(arrays: dict[str, np.ndarray]) -> Learner:
             if name.startswith(prefix + "/")
         }
 
-    adam = Adam(mean=part("adam.mean"), square=part("adam.square"), count=jnp.asarray(arrays["adam.count"]))
+    adam = Adam(mean=part("adam.mean"), square=part("adam.square"), steps=jnp.asarray(arrays["adam.steps"]))
     return Learner(params=part("params"), adam=adam, log_weights=jnp.asarray(arrays["log_weights"]))
 
 

@@ -77,7 +77,9 @@ class Student:
         except (OSError, SafetensorError) as error:
             raise ConfigError(f"Cannot read a student from {path}: {error}.") from error
         if about.get("format") != FORMAT:
-            raise ConfigError(f"{path} is no saved student (its format is {about.get('format')!r}, expected {FORMAT!r}).")
+            raise ConfigError(
+                f"{path} is no saved student (its format is {about.get('format')!r}, expected {FORMAT!r})."
+            )
         seen = json.loads(about["observation"])
         return Student(
             config=StudentConfig.from_json(json.loads(about["config"])),

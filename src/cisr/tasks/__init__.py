@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from cisr.errors import ConfigError
 from cisr.task import Task
@@ -24,7 +24,8 @@ def get_task(name: str, scale: Scale = "paper") -> Task:
         return make(scale)
     if ":" not in name:
         raise ConfigError(
-            f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, or give your own as package.module:attribute."
+            f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, "
+            f"or give your own as package.module:attribute."
         )
     found = _load(name)
     task = found() if callable(found) else found
@@ -33,7 +34,7 @@ def get_task(name: str, scale: Scale = "paper") -> Task:
     return task
 
 
-def _load(path: str) -> object:
+def _load(path: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

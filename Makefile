@@ -1,0 +1,49 @@
+# `make run` and `make test` set up everything they need in .venv, from nothing but Python 3.11+ and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNS := runs
+
+.PHONY: help setup setup-dev run test lint clean
+
+help:
+	@echo "make run    train a quick Frozen Lake teacher and compare it with the baselines (about 5 minutes)"
+	@echo "make test   run the tests"
+	@echo "make lint   ruff and mypy"
+	@echo "make setup  build .venv with cisr in it"
+
+setup: $(VENV)/core
+setup-dev: $(VENV)/dev
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "cisr needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version): run 'make PYTHON=python3.12 ...'"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --constraint constraints.txt
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	@touch $@
+
+run: $(VENV)/core
+	$(BIN)/cisr train frozen-lake --scale quick --store $(RUNS)/frozen-lake.sqlite --curriculum $(RUNS)/optimized.json
+	$(BIN)/cisr compare frozen-lake $(RUNS)/optimized.json SR1 SR2 HR none --scale quick --deploy-each-unit \
+		--store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png --json $(RUNS)/frozen-lake.json
+	@echo "This was the quick scale: the paper's lake, but small students and a short search."
+	@echo "The paper's own scale: cisr train frozen-lake --scale paper (see the README for what it costs)."
+	@echo "Curriculum: $(RUNS)/optimized.json   Learning curves: $(RUNS)/frozen-lake.png"
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest --numprocesses 2
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(RUNS) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,353 @@
+"""Does the same student learn the same when Stable-Baselines3 trains it?
+
+    python benchmarks/sb3_student.py [--students 6] [--units 11] [--curriculum FILE]
+
+Two groups of students learn the paper's Frozen Lake under one curriculum policy: cisr's own, by `cisr.compare`, and
+students of Stable-Baselines3's PPO on the Lagrangian reward r − λ·c. Both start from other seeds, so the groups are
+compared and not the students: their success in deployment should differ by no more than seeds do.
+
+The same on both sides: the task and its interventions, the network, all settings, interaction units of best-response
+rounds with restarted environments, multipliers by exponentiated gradient after each round, a fresh optimiser at each
+switch of the intervention, the time limit as a terminal state, and the rule that ends the deployment in M. Shared code:
+the CMDP, the curriculum policy and the multipliers' step. Written anew on the Stable-Baselines3 side: the learner
+(policy, rollouts, advantages, loss), the accounts of episodes, the loop over units and the deployment. What cannot be
+made equal is said in `sb3_common.py`.
+
+A large p-value alone shows nothing with a handful of students: look at the interval of the difference as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from cisr import (
+    CisrError,
+    CurriculumPolicy,
+    Deployment,
+    InducedCMDP,
+    Observation,
+    Store,
+    Switching,
+    Task,
+    Threshold,
+    Transcript,
+    UnitLog,
+    compare,
+    get_task,
+)
+from cisr.classroom import Batch, Checkpoint, Event, default_observe
+from cisr.cli import parse_curriculum
+from cisr.compare import Estimate, summarise_group
+from cisr.constraints import CONSTRAINTS
+from cisr.seeding import check_seed, derive_seed, generator
+from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
+from sb3_common import build_ppo, forget_optimiser, one_thread_per_process, student_of
+
+FL_A = Switching(
+    interventions=("SR1", "SR2", "HR"),
+    thresholds=(
+        Threshold(min_return=2.1027, max_violation=0.05295),
+        Threshold(min_return=-0.0582, max_violation=0.1597),
+    ),
+)
+"""A curriculum that a teacher of the paper's authors found."""
+
+OWN, SB3 = "cisr", "Stable-Baselines3"
+
+
+def frozen_lake(n_units: int | None) -> Task:
+    task = get_task("frozen-lake", "paper")
+    return task if n_units is None else replace(task, n_units=n_units)
+
+
+class Episode(NamedTuple):
+    steps: int
+    total_reward: float
+    costs: np.ndarray  # (m,) sum of the constraint increments: the episode's constraint values
+    success: bool
+    failed: bool
+
+
+class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """M_i with the reward r − λ·c; keeps account of the episodes that have ended.
+
+    The time limit is reported as terminal, because Stable-Baselines3 bootstraps the value at a truncation.
+    """
+
+    def __init__(self, env: InducedCMDP, weights: np.ndarray) -> None:
+        super().__init__(env)
+        self._weights = weights  # (m,) λ
+        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros(len(CONSTRAINTS))
+        self.episodes: list[Episode] = []
+        self.failures = 0
+        self.rescues = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros(len(CONSTRAINTS))
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        failed, ended = info["cost"] > 0, terminated or truncated
+        self._steps += 1
+        self._total_reward += float(reward)
+        self._costs += info["costs"]
+        self.failures += failed
+        self.rescues += info["intervention"] is not None
+        if ended:
+            self.episodes.append(Episode(self._steps, self._total_reward, self._costs, info["is_success"], failed))
+        return observation, float(reward) - float(info["costs"] @ self._weights), ended, False, info
+
+
+class Round(NamedTuple):
+    """What the environments of one best-response round have seen."""
+
+    episodes: list[Episode]
+    failures: int
+    rescues: int
+
+
+class SB3Student:
+    """One student from its first unit to its deployment; the loop of cisr's classroom around another learner."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task = task
+        self.seed = seed
+        self.config = student_of(task)
+        self.model: PPO | None = None
+        self.log_weights = uniform_log_weights()
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        return np.asarray(multipliers(self.log_weights, self.config.multiplier_bound), float)  # type: ignore[arg-type]
+
+    def learn(self, name: str, policy: CurriculumPolicy) -> Transcript:
+        stage, observed, units = policy.first_stage, Observation(), list[UnitLog]()
+        for unit in range(1, self.task.n_units + 1):
+            stage = policy.next_stage(stage, observed, generator(self.seed, "curriculum", unit))
+            intervention = policy.intervention(stage)
+            if units and units[-1].intervention != intervention and self.model is not None:
+                forget_optimiser(self.model)
+            units.append(self._unit(unit, intervention))
+            observed = default_observe(units[-1])
+            report(SB3, name, units[-1], self.task.n_units)
+        return Transcript(
+            name=name,
+            curriculum=policy.to_json(),
+            config=self.config,
+            seed=self.seed,
+            units=tuple(units),
+            deployment=self._deploy(),
+        )
+
+    def _unit(self, unit: int, intervention: str) -> UnitLog:
+        began = time.perf_counter()
+        rounds = [self._round(intervention, f"unit {unit} round {k}") for k in range(self.config.rounds_per_unit)]
+        episodes = [episode for each in rounds for episode in each.episodes]
+        return UnitLog(
+            unit=unit,
+            intervention=intervention,
+            steps=self.config.steps_per_unit,
+            episodes=len(episodes),
+            mean_return=float(np.mean([e.total_reward for e in episodes])),
+            success=float(np.mean([e.success for e in episodes])),
+            violation=float(np.mean([e.costs[CONSTRAINTS.index("rescues")] for e in episodes])),
+            rescues=sum(each.rescues for each in rounds),
+            failures=sum(each.failures for each in rounds),
+            multipliers=tuple(self.multipliers),
+            seconds=time.perf_counter() - began,
+        )
+
+    def _round(self, intervention: str, name: str) -> Round:
+        """PPO against fixed multipliers on new environments, then the multipliers move."""
+        config = self.config
+        envs = [Lagrangian(InducedCMDP(self.task, intervention), self.multipliers) for _ in range(config.n_envs)]
+        row = DummyVecEnv([lambda env=env: env for env in envs])
+        if self.model is None:
+            self.model = build_ppo(config, row, derive_seed(self.seed, "weights"))
+        else:
+            self.model.set_env(row)
+        row.seed(derive_seed(self.seed, name, "env"))
+        self.model.learn(config.updates_per_round * config.n_envs * config.n_steps)
+        row.close()
+        episodes = [episode for env in envs for episode in env.episodes]
+        violations = np.mean([episode.costs for episode in episodes], axis=0)
+        self.log_weights = exponentiated_gradient(self.log_weights, violations, config.multiplier_rate)  # type: ignore[arg-type]
+        return Round(episodes, sum(env.failures for env in envs), sum(env.rescues for env in envs))
+
+    def _deploy(self) -> Deployment:
+        """Stochastic policy in M until every episode begun within the budget of steps has ended."""
+        assert self.model is not None
+        n_envs = self.config.n_envs
+        envs = [Lagrangian(InducedCMDP(self.task, "none"), np.zeros(len(CONSTRAINTS))) for _ in range(n_envs)]
+        observations = [env.reset(seed=derive_seed(self.seed, "deployment", "env", k))[0] for k, env in enumerate(envs)]
+        began = [0] * n_envs  # when the running episode began, in steps of its environment
+        episodes: list[Episode] = []
+        clock, budget = 0, -(-self.task.deployment_steps // n_envs)
+        while min(began) < budget:
+            clock += 1
+            stacked = np.stack(observations)
+            actions, _ = self.model.predict(stacked, deterministic=self.task.deterministic_deployment)
+            for k, env in enumerate(envs):
+                observations[k], _, ended, _, _ = env.step(actions[k])
+                if ended:
+                    episodes += env.episodes[-1:] if began[k] < budget else []
+                    began[k] = clock
+                    observations[k], _ = env.reset()
+        for env in envs:
+            env.close()
+        success, failures = np.mean([e.success for e in episodes]), np.mean([e.failed for e in episodes])
+        mean_return = float(np.mean([e.total_reward for e in episodes]))
+        return Deployment(
+            under="none",
+            steps=sum(e.steps for e in episodes),
+            episodes=len(episodes),
+            mean_return=mean_return,
+            score=mean_return,
+            failures=sum(e.failed for e in episodes),
+            rescues=0,
+            outcomes={
+                "success": float(success),
+                "failure": float(failures),
+                "timeout": float(1 - success - failures),
+            },
+        )
+
+
+def train_sb3_student(n_units: int | None, policy: CurriculumPolicy, name: str, seed: int) -> Transcript:
+    """In a process of its own; a task holds functions that do not travel between processes, so it is made here."""
+    return SB3Student(frozen_lake(n_units), seed).learn(name, policy)
+
+
+def train_sb3(n_units: int | None, policy: CurriculumPolicy, n_students: int, seed: int) -> list[Transcript]:
+    """One single-threaded process for each student, as many at a time as there are cores."""
+    names = [f"sb3/{k:03d}" for k in range(n_students)]
+    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), max_tasks_per_child=1)
+    with pool:
+        jobs = [pool.submit(train_sb3_student, n_units, policy, name, derive_seed(seed, name)) for name in names]
+        return [job.result() for job in jobs]
+
+
+def train_own(task: Task, label: str, policy: CurriculumPolicy, n_students: int, seed: int) -> list[Transcript]:
+    def listen(batch: Batch, event: Event) -> None:
+        if isinstance(event, Checkpoint):
+            for student, record in zip(batch.enrolments, event.records, strict=True):
+                if record is not None:
+                    report(OWN, student.name, record.log, task.n_units)
+
+    with Store(None) as store:
+        comparison = compare(task, {label: policy}, n_students=n_students, store=store, seed=seed, listener=listen)
+    return list(comparison.transcripts[label])
+
+
+def report(side: str, name: str, unit: UnitLog, n_units: int) -> None:
+    """One line of progress."""
+    line = (
+        f"{side} {name}: unit {unit.unit} of {n_units} under {unit.intervention}, return {unit.mean_return:.2f}, "
+        f"violation {unit.violation:.3f}, {unit.failures} failures, {unit.steps / unit.seconds:,.0f} steps/s"
+    )
+    print(line, file=sys.stderr, flush=True)
+
+
+def success_of(transcripts: Sequence[Transcript]) -> list[float]:
+    return [t.deployment.success for t in transcripts if t.deployment is not None]
+
+
+def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, float]) -> Table:
+    def shown(estimate: Estimate | None, digits: int) -> str:
+        if estimate is None:
+            return "–"
+        sem = "" if estimate.sem is None else f" ± {estimate.sem:.{digits}f}"
+        return f"{estimate.mean:.{digits}f}{sem}"
+
+    table = Table(title="Mean ± standard error over students", title_justify="left")
+    for column in ("students by", "success", "return", "training failures", "each one's success", "time"):
+        table.add_column(column)
+    for side, transcripts in sides.items():
+        row = summarise_group(side, transcripts)
+        table.add_row(
+            side,
+            shown(row.success, 3),
+            shown(row.mean_return, 2),
+            shown(row.training_failures, 1),
+            " ".join(f"{value:.3f}" for value in success_of(transcripts)),
+            f"{seconds[side]:.0f} s",
+        )
+    return table
+
+
+def verdict(own: list[float], sb3: list[float]) -> list[str]:
+    """What the two groups' success says about a difference between them."""
+    if min(len(own), len(sb3)) < 2:
+        return ["Tests need at least two students on each side that have finished."]
+    if np.ptp([*own, *sb3]) == 0:
+        return ["All students have the same success: there is nothing to test."]
+    welch = stats.ttest_ind(own, sb3, equal_var=False)
+    low, high = welch.confidence_interval(0.95)
+    ranks = stats.mannwhitneyu(own, sb3)
+    return [
+        f"Difference of success, {OWN} − {SB3}: {np.mean(own) - np.mean(sb3):+.3f}, 95 % [{low:+.3f}, {high:+.3f}]",
+        f"Welch's t-test p = {welch.pvalue:.3f}, Mann–Whitney p = {ranks.pvalue:.3f}",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--students", type=int, default=6, help="students on each side (default: 6)")
+    parser.add_argument("--units", type=int, help="interaction units for each student (default: the paper's 11)")
+    parser.add_argument(
+        "--curriculum",
+        help="an intervention's name or a curriculum's JSON file (default: SR1 → SR2 → HR, from the paper's authors)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="root of all randomness (default: 0)")
+    arguments = parser.parse_args()
+
+    if arguments.students < 1:
+        parser.error("give at least one student")
+    try:
+        check_seed(arguments.seed)
+        task = frozen_lake(arguments.units)
+        label, policy = parse_curriculum(arguments.curriculum, task) if arguments.curriculum else ("FL-A", FL_A)
+        for name in policy.interventions_used:
+            task.intervention(name)
+    except CisrError as error:
+        parser.error(str(error))
+    one_thread_per_process()
+
+    sides: dict[str, list[Transcript]] = {}
+    seconds: dict[str, float] = {}
+    for side in (OWN, SB3):
+        began = time.perf_counter()
+        if side == OWN:
+            sides[side] = train_own(task, label, policy, arguments.students, arguments.seed)
+        else:
+            sides[side] = train_sb3(arguments.units, policy, arguments.students, arguments.seed)
+        seconds[side] = time.perf_counter() - began
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    console.print(f"{task.name}, curriculum {label}, {task.n_units} units of {student_of(task).steps_per_unit:,} steps")
+    console.print(comparison_table(sides, seconds))
+    for line in verdict(success_of(sides[OWN]), success_of(sides[SB3])):
+        console.print(line, soft_wrap=True)
+    for transcript in (t for transcripts in sides.values() for t in transcripts if t.error):
+        console.print(f"Failed: {transcript.error}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A student on its own: it acts, is saved, and comes back as it was."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from cisr.errors import ConfigError
+from cisr.students import Convolutional, Perceptron, StudentConfig
+from cisr.students.networks import ObservationSpec, initialise
+from cisr.students.student import Student
+
+BOX = ObservationSpec(shape=(3,))
+
+
+def student(observation=BOX, network=None, n_actions=4):
+    """A student of random weights, large enough that its choices differ from state to state."""
+    network = network or Perceptron(hidden=(8,))
+    shapes = jax.eval_shape(lambda key: initialise(key, network, observation, n_actions), jax.random.key(0))
+    rng = np.random.default_rng(1)
+    params = {name: rng.normal(size=spec.shape).astype(np.float32) for name, spec in shapes.items()}
+    return Student(StudentConfig(network=network), observation, n_actions, params)
+
+
+def batch(n=64):
+    return np.random.default_rng(2).normal(size=(n, 3)).astype(np.float32)
+
+
+def test_one_observation_gives_one_action_and_a_batch_gives_a_batch():
+    one, many = student().predict(batch()[0]), student().predict(batch())
+    assert isinstance(one, int)
+    assert many.shape == (64,)
+    assert set(many.tolist()) <= {0, 1, 2, 3}
+
+
+def test_a_batch_of_one_is_a_batch():
+    assert student().predict(batch(1)).shape == (1,)
+
+
+def test_the_deterministic_action_is_the_same_alone_and_in_a_batch():
+    actor = student()
+    many = actor.predict(batch(), deterministic=True)
+    assert [actor.predict(observation, deterministic=True) for observation in batch()] == many.tolist()
+    assert len(set(many.tolist())) > 1
+
+
+def test_drawn_actions_follow_from_the_seed_and_the_number_of_the_call():
+    zeros = {name: np.zeros(array.shape, np.float32) for name, array in student().params.items()}
+    flat = Student(student().config, BOX, 4, zeros)
+    twin = Student(flat.config, BOX, 4, flat.params)
+    first, second = flat.predict(batch(), seed=5), flat.predict(batch(), seed=5)
+    np.testing.assert_array_equal(twin.predict(batch(), seed=5), first)
+    np.testing.assert_array_equal(twin.predict(batch(), seed=5), second)
+    assert not np.array_equal(first, second)
+    assert set(first.tolist()) == {0, 1, 2, 3}
+
+
+def test_a_discrete_observation_is_a_number():
+    actor = student(ObservationSpec(shape=(), n_values=6))
+    many = actor.predict(np.arange(6), deterministic=True)
+    assert actor.predict(3, deterministic=True) == many[3]
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (3, 2), (5, 4)])
+def test_an_observation_of_another_shape_is_refused(shape):
+    with pytest.raises(ConfigError, match=r"this student sees \(3,\)"):
+        student().predict(np.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("observation", "network", "seen"),
+    [
+        (BOX, Perceptron(hidden=(8, 4)), batch()),
+        (ObservationSpec(shape=(), n_values=6), Perceptron(hidden=(8,), activation="relu"), np.arange(6)),
+        (
+            ObservationSpec(shape=(4, 4, 1)),
+            Convolutional(filters=(2,), hidden=(4,)),
+            np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32),
+        ),
+    ],
+)
+def test_a_saved_student_comes_back_and_acts_the_same(observation, network, seen, tmp_path):
+    path = tmp_path / "student.safetensors"
+    actor = student(observation, network)
+    actor.save(path)
+    loaded = Student.load(path)
+    assert (loaded.config, loaded.observation, loaded.n_actions) == (actor.config, observation, 4)
+    for deterministic in (True, False):
+        for _ in range(3):
+            np.testing.assert_array_equal(loaded.predict(seen, deterministic), actor.predict(seen, deterministic))
+
+
+def test_loading_nonsense_is_a_clear_error(tmp_path):
+    path = tmp_path / "student.safetensors"
+    with pytest.raises(ConfigError, match="Cannot read a student from"):
+        Student.load(path)
+    path.write_bytes(b"this is not a student")
+    with pytest.raises(ConfigError, match="Cannot read a student from"):
+        Student.load(path)
+    path.write_bytes(b"")
+    with pytest.raises(ConfigError, match="Cannot read a student from"):
+        Student.load(path)
+    with pytest.raises(ConfigError, match="Cannot read a student from"):
+        Student.load(tmp_path)
+
+
+def test_loading_the_weights_of_something_else_is_a_clear_error(tmp_path):
+    path = tmp_path / "other.safetensors"
+    save_file({"layer.weight": np.zeros((2, 2), np.float32)}, path)
+    with pytest.raises(ConfigError, match=r"is no saved student \(its format is None"):
+        Student.load(path)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"format": "cisr student 1"},
+        {"format": "cisr student 1", "config": "{}", "observation": "{}", "n_actions": "4"},
+        {"format": "cisr student 1", "config": "no", "observation": "json", "n_actions": "four"},
+    ],
+)
+def test_a_student_file_with_a_damaged_header_is_a_clear_error(about, tmp_path):
+    path = tmp_path / "student.safetensors"
+    save_file({"layer.weight": np.zeros((2, 2), np.float32)}, path, metadata=about)
+    with pytest.raises(ConfigError, match="student"):
+        Student.load(path)

@@ -1,0 +1,52 @@
+"""The smallest thing that is still everything: Frozen Lake with tiny students, a study of five policies."""
+
+import dataclasses
+
+from cisr import Perceptron, StudentConfig, get_task
+
+_quick = get_task("frozen-lake", "quick")
+
+student = StudentConfig(
+    network=Perceptron(hidden=(8,)), n_envs=2, n_steps=32, n_minibatches=2, n_epochs=2, updates_per_round=2
+)
+task = dataclasses.replace(
+    _quick,
+    name="tiny-lake",
+    scale="own",
+    horizon=40,
+    n_units=3,
+    deployment_steps=100,
+    student=student,
+    teaching=dataclasses.replace(_quick.teaching, n_initial=3, n_rounds=2, class_size=2),
+)
+
+
+def explosive_env(**options):
+    """A lake whose ice breaks the program after some steps."""
+    env = task.make_env(**options)
+    step, calls = env.step, [0]
+
+    def step_or_raise(action):
+        calls[0] += 1
+        if calls[0] > 70:
+            raise RuntimeError("the simulator lost its licence")
+        return step(action)
+
+    env.step = step_or_raise
+    return env
+
+
+explosive = dataclasses.replace(task, name="explosive-lake", make_env=explosive_env)
+
+
+def suicidal_env(**options):
+    """A lake that takes the whole process with it."""
+    import os
+    import signal
+
+    env = task.make_env(**options)
+    env.step = lambda action: os.kill(os.getpid(), signal.SIGKILL)
+    return env
+
+
+suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env)

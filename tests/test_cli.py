@@ -1,0 +1,194 @@
+"""The command line as a user meets it. Bad input: one line that says what to do, exit code 2, nothing lost."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cisr import Store, load_policy
+from cisr.cli import main, parse_curriculum
+from cisr.curricula import Bandit, Fixed, Schedule
+
+SUPPORT = Path(__file__).parent / "support"
+
+
+def refused(capfd, *words) -> str:
+    """The one line that a wrong call gets."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 2
+    lines = capfd.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("cisr: "), lines
+    return lines[0]
+
+
+def run(*words) -> None:
+    """A call that succeeds."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 0
+
+
+def test_tasks_lists_interventions_and_scales(capfd, tmp_path):
+    run("tasks", "--json", tmp_path / "tasks.json")
+    printed = capfd.readouterr().out
+    assert all(word in printed for word in ("frozen-lake", "quick", "SR1", "SR2", "HR"))
+    records = json.loads((tmp_path / "tasks.json").read_text())["tasks"]
+    assert [record["scale"] for record in records] == ["paper", "quick"]
+    assert records[0]["student"]["network"]["filters"] == [32, 64]
+
+
+def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path):
+    store, curriculum = tmp_path / "store.sqlite", tmp_path / "optimized.json"
+    run(
+        "train",
+        "tiny:task",
+        "--store",
+        store,
+        "--curriculum",
+        curriculum,
+        "--workers",
+        0,
+        "--json",
+        tmp_path / "t.json",
+    )
+    assert "Failures in training, all students together: 0" in capfd.readouterr().out
+    trained = json.loads((tmp_path / "t.json").read_text())
+    assert load_policy(curriculum).to_json() == trained["policy"]
+    assert len(trained["rounds"]) == 5
+    words = ("tiny:task", curriculum, "HR", "none", "--students", 2, "--store", store, "--workers", 0)
+    run("compare", *words, "--figure", tmp_path / "c.png", "--json", tmp_path / "c.json")
+    printed = capfd.readouterr().out
+    assert "optimized" in printed and "students" in printed
+    rows = json.loads((tmp_path / "c.json").read_text())["rows"]
+    assert [row["curriculum"] for row in rows] == ["optimized", "HR", "none"]
+    assert (tmp_path / "c.png").exists()
+
+
+def test_compare_takes_names_files_and_families(tmp_path):
+    import tiny
+
+    assert parse_curriculum("none", tiny.task) == ("none", Fixed("none"))
+    assert parse_curriculum("bandit", tiny.task) == ("bandit", Bandit(("SR1", "SR2", "HR")))
+    assert parse_curriculum("Back-6", tiny.task) == ("Back-6", Fixed("Back-6"))
+    assert parse_curriculum("Incremental-2", tiny.task)[1] == Schedule(("Back-2", "Back-4", "Back-6"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("train", "lava-lake"), "There is no task 'lava-lake': choose one of frozen-lake"),
+        (("train", "nowhere:task"), "Cannot import 'nowhere'"),
+        (("train", "tiny:nothing"), "has no 'nothing'"),
+        (("train", "tiny:student"), "is a StudentConfig"),
+        (("train", "tiny:task", "--rounds", "-3"), "n_rounds is -3"),
+        (("train", "tiny:task", "--initial", "0"), "n_initial is 0"),
+        (("train", "tiny:task", "--seed", "-1"), "The seed is -1"),
+        (("train", "tiny:task", "--workers", "-1"), "The number of workers is -1"),
+        (("compare", "tiny:task", "SR9"), "There is no curriculum 'SR9': give a JSON file or one of SR1, SR2, HR"),
+        (("compare", "tiny:task", "gone.json"), "Cannot read the curriculum file gone.json"),
+        (("compare", "tiny:task", "SR1", "--students", "0"), "number of students is 0"),
+        (("compare", "tiny:task", "Back-0"), "Rewind(0)"),
+    ],
+)
+def test_wrong_names_and_numbers_get_one_line(capfd, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in refused(capfd, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("not json {", "is not JSON (line 1"),
+        ('["SR1"]', "give a JSON object with a 'kind'"),
+        ('{"kind": "magic"}', "'kind' is \"magic\": give one of switching, fixed"),
+        ('{"kind": "fixed"}', "lacks the field 'intervention'"),
+        ('{"kind": "fixed", "intervention": "SR9"}', "has no intervention 'SR9'"),
+        (
+            '{"kind": "switching", "interventions": ["SR1", "HR"], "thresholds": []}',
+            "2 interventions with 0 thresholds",
+        ),
+        (
+            '{"kind": "switching", "interventions": ["SR1", "HR"], '
+            '"thresholds": [{"min_return": NaN, "max_violation": 0}]}',
+            "'thresholds[0].min_return' is NaN: give a finite number",
+        ),
+    ],
+)
+def test_wrong_curriculum_files_get_one_line(capfd, tmp_path, text, says):
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    assert says in refused(capfd, "compare", "tiny:task", path, "--store", tmp_path / "store")
+
+
+def test_a_store_of_another_task_gets_one_line_and_stays_as_it_was(capfd, tmp_path):
+    store = tmp_path / "store.sqlite"
+    run("compare", "tiny:task", "SR1", "--students", 1, "--store", store, "--workers", 0)
+    capfd.readouterr()
+    assert "made with task" in refused(capfd, "compare", "tiny:explosive", "SR1", "--store", store)
+    with Store(store) as opened:
+        assert len(opened.transcripts()) == 1
+
+
+@pytest.mark.parametrize("path", ["/proc/nowhere/store.sqlite", "/dev/null/store.sqlite"])
+def test_a_disk_that_cannot_be_written_gets_one_line(capfd, path):
+    assert "Cannot write" in refused(capfd, "train", "tiny:task", "--store", path)
+
+
+def test_results_that_cannot_be_written_get_one_line_and_the_store_has_them(capfd, tmp_path):
+    words = ("compare", "tiny:task", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 0)
+    assert "Cannot write /dev/null/x.json" in refused(capfd, *words, "--json", "/dev/null/x.json")
+    with Store(tmp_path / "s") as store:
+        assert store.transcript("compare/SR1/000").deployment is not None
+
+
+def cisr(*words, before=()):
+    return subprocess.run(
+        [*before, sys.executable, "-m", "cisr", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_disk_that_fills_up_loses_nothing_already_computed(tmp_path):
+    """The limit on file sizes stands in for the end of the disk: writing beyond it fails in the same way."""
+    store = tmp_path / "store.sqlite"
+    words = ("compare", "tiny:task", "SR1", "HR", "--students", 6, "--store", store)
+    nearly_full = ("sh", "-c", 'ulimit -f 120; exec "$@"', "sh")  # blocks of 512 bytes
+    full = cisr(*words, before=nearly_full)
+    assert full.returncode == 2
+    lines = full.stderr.strip().splitlines()
+    assert lines[-1].startswith("cisr: Cannot write"), full.stderr
+    assert "Finished units are kept" in lines[-1]
+    with Store(store) as opened:
+        kept = {t.name: t.units for t in opened.transcripts()}
+    assert cisr(*words).returncode == 0
+    with Store(store) as opened:
+        for name, units in kept.items():
+            assert opened.transcript(name).units[: len(units)] == units
+
+
+def test_students_whose_environment_raises_are_recorded_and_the_rest_is_reported(capfd, tmp_path):
+    run("compare", "tiny:explosive", "SR1", "--students", 2, "--store", tmp_path / "s", "--workers", 0)
+    printed = capfd.readouterr().out
+    assert "0 of 2 finished" in printed
+    assert "RuntimeError at a step: the simulator lost its licence" in printed
+
+
+def test_a_worker_that_dies_is_replaced_once_and_then_its_students_have_failed(capfd, tmp_path):
+    run("compare", "tiny:suicidal", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 1)
+    assert "its worker process died (signal 9)" in capfd.readouterr().out
+
+
+def test_debug_shows_the_traceback():
+    assert "Traceback" in cisr("--debug", "train", "lava-lake").stderr
+
+
+def test_importing_cisr_brings_in_no_heavy_library():
+    code = "import sys, cisr; print([m for m in ('jax', 'sklearn', 'gymnasium', 'torch', 'scipy') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,78 @@
+"""The same study gives the same store: twice, with one process or two, undisturbed or killed and resumed."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SUPPORT = Path(__file__).parent / "support"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+
+
+def command(store: Path, workers: int) -> list[str]:
+    return [sys.executable, "-m", "cisr", "train", "tiny:task", "--store", str(store), "--workers", str(workers)]
+
+
+def cells(store: Path) -> dict[str, object]:
+    """Every cell of a store apart from times, and every byte of its weights."""
+    with sqlite3.connect(store) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        found: dict[str, object] = {}
+        for table in tables:
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[1] != "seconds"]
+            found[table] = sorted(db.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall(), key=repr)
+    folder = store.with_name(store.name + ".weights")
+    found["weights"] = {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+    return found
+
+
+def units_on_disk(store: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM units").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    store = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
+    subprocess.run(command(store, workers=1), env=ENVIRONMENT, check=True, capture_output=True)
+    return cells(store)
+
+
+def test_a_study_with_two_processes_equals_one_with_a_single_process(tmp_path, undisturbed):
+    store = tmp_path / "study.sqlite"
+    subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
+    assert cells(store) == undisturbed
+
+
+def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path, undisturbed):
+    store = tmp_path / "study.sqlite"
+    moments = random.Random(7)
+    for _ in range(3):
+        stop_at = units_on_disk(store) + moments.randrange(1, 9)
+        process = subprocess.Popen(
+            command(store, workers=2), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and units_on_disk(store) < stop_at:
+            time.sleep(0.01)
+        time.sleep(moments.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert 0 < units_on_disk(store) < 30
+    subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
+    assert cells(store) == undisturbed
+
+
+def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):
+    store = tmp_path / "study.sqlite"
+    for _ in range(2):
+        subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
+    assert cells(store) == undisturbed

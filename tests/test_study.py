@@ -1,0 +1,112 @@
+import dataclasses
+
+import pytest
+import tiny
+
+from cisr import ConfigError, Observation, Population, Store, Study, random_teacher
+from cisr.classroom import Transcript
+from cisr.study import search_space, summarise
+
+
+def transcript(return_, error=None):
+    from cisr.classroom import Deployment
+
+    deployment = Deployment(
+        under="none", steps=1, episodes=1, mean_return=return_, score=return_, failures=0, rescues=0, outcomes={}
+    )
+    return Transcript(
+        name="s",
+        curriculum={},
+        config=tiny.student,
+        seed=0,
+        units=(),
+        deployment=None if error else deployment,
+        error=error,
+    )
+
+
+def score(t):
+    return t.deployment.score
+
+
+def test_a_class_is_summed_up_by_mean_and_standard_error():
+    assert summarise([transcript(1.0), transcript(3.0)], score) == (2.0, 1.0)
+    assert summarise([transcript(1.0)], score) == (1.0, None)
+
+
+def test_failed_students_do_not_count_and_a_class_of_failures_has_no_score():
+    assert summarise([transcript(1.0), transcript(0.0, error="broke")], score) == (1.0, None)
+    assert summarise([transcript(0.0, error="broke")], score) == (None, None)
+
+
+def test_the_search_space_has_3k_plus_1_parameters():
+    assert len(search_space(tiny.task).parameters) == 3 * 2 + 1
+
+
+def test_a_study_tries_its_policies_and_returns_the_best_with_no_failures_in_training():
+    study = Study(tiny.task, n_workers=0, seed=3)
+    heard = []
+    result = study.run(on_round=lambda number, past: heard.append(number))
+    assert heard == [0, 1, 2, 3, 4]
+    assert len(result.transcripts) == 10
+    assert all(r.told and r.score is not None and r.sem is not None for r in result.rounds)
+    assert result.training_failures == 0
+    assert set(result.policy.interventions) <= {"SR1", "SR2", "HR"}
+    assert result.rounds[0].model == {} and result.rounds[4].model
+
+
+def test_what_the_teacher_sees_and_wants_can_be_replaced():
+    def never_ready(unit):
+        return Observation(mean_return=-1e9, violation=1e9)
+
+    def likes_rescues(t):
+        return float(t.rescues)
+
+    study = Study(tiny.task, n_workers=0, seed=3, n_rounds=0, observe=never_ready, score=likes_rescues)
+    result = study.run()
+    for r, (one, two) in zip(
+        result.rounds, zip(result.transcripts[::2], result.transcripts[1::2], strict=True), strict=True
+    ):
+        assert r.score == (one.rescues + two.rescues) / 2
+        after_first = {unit.intervention for unit in one.units[1:]}
+        assert after_first == {one.units[0].intervention}
+
+
+def test_students_can_be_drawn_from_a_population():
+    population = Population(base=tiny.student, vary={"learning_rate": (1e-4, 1e-2), "n_epochs": [1, 2]})
+    study = Study(dataclasses.replace(tiny.task, student=population), n_workers=0, n_rounds=0)
+    configs = [t.config for t in study.run().transcripts]
+    assert len({c.learning_rate for c in configs}) == len(configs)
+    assert {c.n_epochs for c in configs} == {1, 2}
+
+
+def test_evaluation_in_m0_punishes_rescues_and_never_fails():
+    result = Study(tiny.task, n_workers=0, n_rounds=0, evaluate_in="M0").run()
+    penalty = -2 * tiny.task.horizon * tiny.task.max_reward
+    for t in result.transcripts:
+        assert t.deployment.under == "HR"
+        assert t.deployment.failures == 0
+        assert penalty <= t.deployment.score < 0
+
+
+def test_random_search_is_a_teacher_too():
+    result = Study(tiny.task, n_workers=0, n_initial=1, n_rounds=2, class_size=1, teacher=random_teacher).run()
+    assert [r.model for r in result.rounds] == [{}, {}, {}]
+
+
+def test_a_study_whose_students_all_fail_says_so():
+    with Store(None) as store:
+        study = Study(tiny.explosive, n_workers=0, n_initial=1, n_rounds=0, store=store)
+        with pytest.raises(ConfigError, match="None of the 1 policies"):
+            study.run()
+        (past,) = store.rounds("study")
+        assert past.told and past.score is None
+        assert all("the simulator lost its licence" in t.error for t in store.transcripts())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_rounds": -1}, {"n_initial": 0}, {"class_size": 0}, {"seed": -1}, {"evaluate_in": "M7"}]
+)
+def test_wrong_numbers_are_refused(wrong):
+    with pytest.raises(ConfigError, match=str(next(iter(wrong.values())))):
+        Study(tiny.task, **wrong)
