@@ -11,10 +11,9 @@ BESIDE_CLIFF = np.zeros(48, bool)  # a state is [tile number]; tiles count row b
 BESIDE_CLIFF[[*range(25, 35), 36]] = True  # every tile from which one step can fall; 36 is the stock start
 
 
-def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
-    env = gymnasium.make("CliffWalking-v1", **options)
-    toy: Any = env.unwrapped
-    toy.initial_state_distrib = np.eye(48)[24]  # start one tile higher: the stock start touches the cliff
+def make_env(**options: Any) -> Any:
+    env: Any = gymnasium.make("CliffWalking-v1", **options)
+    env.unwrapped.initial_state_distrib = np.eye(48)[24]  # one tile higher: the stock start touches the cliff
     return env
 
 

@@ -189,6 +189,8 @@ def test_debug_shows_the_traceback():
 
 
 def test_importing_cisr_brings_in_no_heavy_library():
-    code = "import sys, cisr; print([m for m in ('jax', 'sklearn', 'gymnasium', 'torch', 'scipy') if m in sys.modules])"
+    code = (
+        "import sys, cisr; print([m for m in ('jax', 'sklearn', 'torch', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

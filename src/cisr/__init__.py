@@ -1,5 +1,6 @@
 """cisr: safe reinforcement learning by curriculum induction."""
 
+import importlib.util
 from typing import Any
 
 from cisr.classroom import Deployment, Transcript, UnitLog
@@ -71,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`InducedCMDP` brings in gymnasium and `Student` jax, so they are imported when they are first named."""
+    """`InducedCMDP` needs gymnasium and `Student` jax, so they are imported when they are first named."""
     if name == "InducedCMDP":
         from cisr.cmdp import InducedCMDP
 
@@ -81,3 +82,7 @@ def __getattr__(name: str) -> Any:
 
         return Student
     raise AttributeError(f"module 'cisr' has no attribute '{name}'")
+
+
+if importlib.util.find_spec("gymnasium"):  # Gymnasium 1 has no plug-ins: importing cisr is what registers its tasks
+    from cisr.tasks import registration  # noqa: F401

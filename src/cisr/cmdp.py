@@ -52,9 +52,10 @@ class InducedCMDPs:
         self.envs = list(envs)
         self._tolerance = np.array(constraints.tolerances(intervention))
         self._account = constraints.opening((len(self.envs),))
+        self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
+        """What each environment itself told at its last step."""
         self._uniforms = [np.random.default_rng() for _ in self.envs]
-        self._visited: np.ndarray | None = None  # (E, T + 1, d) this episode's non-trigger states
-        self._length = np.zeros(len(self.envs), int)  # (E,) how many of them
+        self._visited: list[list[np.ndarray]] = [[] for _ in self.envs]  # this episode's non-trigger states (d,)
 
     def seed(self, seeds: Sequence[int]) -> np.ndarray:
         """Start every environment afresh from its seed; returns observations (E, ...)."""
@@ -67,21 +68,19 @@ class InducedCMDPs:
         if seed is not None:
             self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
         observation, info = self.envs[k].reset(seed=seed, options=options)
-        state = self.task.read_state(self.envs[k])
-        if self._visited is None:
-            self._visited = np.zeros((len(self.envs), self.task.horizon + 1, *np.shape(state)), np.asarray(state).dtype)
-        self._visited[k, 0] = state
-        self._length[k] = 1
+        self._visited[k] = [np.array(self.task.read_state(self.envs[k]))]
         self._account.counts[k] = 0
         self._account.steps[k] = 0
         return np.asarray(observation), info
 
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
-        assert self._visited is not None, "reset before the first step"
         answers = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        self.infos = [answer[4] for answer in answers]
         observations = [answer[0] for answer in answers]
         rewards = np.array([answer[1] for answer in answers], float)
+        if not np.isfinite(rewards).all():
+            raise ValueError(f"the environment paid rewards {rewards}: they must be finite")
         terminated = np.array([answer[2] for answer in answers], bool)
         cut_off = np.array([answer[3] for answer in answers], bool)
         states = np.stack([self.task.read_state(env) for env in self.envs])
@@ -97,7 +96,7 @@ class InducedCMDPs:
 
         for k in map(int, np.flatnonzero(~terminated)):
             if not rescued[k]:
-                self._remember(k, states[k])
+                self._visited[k].append(states[k])
             elif not isinstance(self.intervention.reset, ToStart):
                 observations[k] = self.task.place(self.envs[k], self._rescue(k, states[k]))
         if isinstance(self.intervention.reset, ToStart):
@@ -128,27 +127,22 @@ class InducedCMDPs:
             )
         return verdict
 
-    def _remember(self, k: int, state: np.ndarray) -> None:
-        assert self._visited is not None
-        self._visited[k, self._length[k]] = state
-        self._length[k] += 1
-
     def _rescue(self, k: int, state: np.ndarray) -> np.ndarray:
         """The state that the student is put into, (d,)."""
-        assert self._visited is not None
+        past = self._visited[k]
         match self.intervention.reset:
             case Rewind(steps):
-                self._length[k] = max(self._length[k] - steps, 0) + 1
-                return np.asarray(self._visited[k, self._length[k] - 1])
+                del past[max(len(past) - steps, 0) + 1 :]
+                return past[-1]
             case Place(fn, n_history, n_uniforms):
-                past = self._visited[k, np.maximum(np.arange(-n_history, 0) + self._length[k], 0)]  # (n, d)
-                placed = np.asarray(fn(state, past, self._uniforms[k].random(n_uniforms)))
+                history = np.stack([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])  # (n, d)
+                placed = np.asarray(fn(state, history, self._uniforms[k].random(n_uniforms)))
                 if placed.shape != state.shape:
                     raise TaskError(
                         f"The reset of '{self.intervention.name}' answered shape {placed.shape} for a state of shape "
                         f"{state.shape}: answer a state."
                     )
-                self._remember(k, placed)
+                past.append(placed)
                 return placed
             case reset:
                 raise AssertionError(f"{reset} places nobody")
@@ -180,6 +174,7 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         step = self._row.step(np.array([action]))
         info = {
+            **self._row.infos[0],
             "cost": float(step.failed[0]),
             "costs": step.costs[0],
             "intervention": self._row.intervention.name if step.rescued[0] else None,

@@ -31,7 +31,7 @@ class Rewind:
     steps: int = 1
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
+        if not isinstance(self.steps, int) or self.steps < 1:
             raise ConfigError(f"Rewind({self.steps}): give a whole number of steps, at least 1.")
 
 

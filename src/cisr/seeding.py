@@ -17,7 +17,7 @@ MAX_SEED = 2**31 - 1
 
 def derive_seed(root: int, *names: str | int) -> int:
     """A seed in [0, 2³¹) that is a fixed function of the root seed and the names."""
-    digest = hashlib.blake2b(repr((root, *names)).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(repr((int(root), *names)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") & MAX_SEED
 
 

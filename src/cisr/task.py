@@ -125,12 +125,12 @@ class Task:
 
     def intervention(self, name: str) -> Intervention:
         """The intervention of that name; `none` is always there, and `Back-x` where the task has `rewind_like`."""
-        back = re.fullmatch(r"Back-(\d+)", name)
-        if back and self.rewind_like is not None:
-            return replace(self.intervention(self.rewind_like), name=name, reset=Rewind(int(back[1])))
-        for intervention in (*self.interventions, NONE):
+        for intervention in (*self.interventions, replace(NONE, kappa=self.kappa)):
             if intervention.name == name:
                 return intervention
+        back = re.fullmatch(r"Back-(\d+)", name)
+        if back and self.rewind_like in self.intervention_names:
+            return replace(self.intervention(str(self.rewind_like)), name=name, reset=Rewind(int(back[1])))
         known = ", ".join(i.name for i in (*self.interventions, NONE))
         raise ConfigError(f"Task '{self.name}' has no intervention '{name}': choose one of {known}.")
 

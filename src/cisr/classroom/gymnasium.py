@@ -110,6 +110,7 @@ class _Lane:
         ]
         learners = self.program.transfer(learners, np.array(switched))
 
+        before_unit = list(self.errors)
         rows = self._rows([self.task.intervention(name) for name in names])
         rounds: list[list[Tally]] = []
         for number in range(self.config.rounds_per_unit):
@@ -117,6 +118,10 @@ class _Lane:
             rounds.append(tallies)
         rows.close()
         self._check_weights(learners, unit)
+        for k, past in enumerate(before_unit):
+            if self.errors[k] is not None and past is None:
+                failures = sum(tallies[k].failures_so_far for tallies in rounds)
+                self.errors[k] = f"{self.errors[k]} (in unit {unit}, which had seen {failures} failures)"
 
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
@@ -187,6 +192,8 @@ class _Lane:
 
         Stopping at the budget itself would favour short episodes.
         """
+        if all(self.errors):
+            return (None,) * len(self.students)
         rows = self._rows([self.task.intervention(under)] * len(self.students))
         seeds = self._seeds("act", name)
         tallies = [Tally(self.config.n_envs) for _ in self.students]

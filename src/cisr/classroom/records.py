@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ class Deployment:
     failures: int
     rescues: int
     outcomes: Mapping[str, float]
-    """Rate of each way in which an episode can end: success, failure, rescue, timeout, other."""
+    """Rate of each way in which an episode can end: failure, success, rescue, timeout, other."""
 
     @property
     def success(self) -> float:
@@ -63,7 +63,7 @@ class UnitLog:
     """λ after the unit: for failures, for rescues."""
     deployment: Deployment | None = None
     """The paper's periodic deployment in M, for analysis only."""
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

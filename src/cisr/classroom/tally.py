@@ -47,6 +47,11 @@ class Tally:
         for k in map(int, np.flatnonzero(step.terminated | step.truncated)):
             self._close(k, _outcome(step, k))
 
+    @property
+    def failures_so_far(self) -> int:
+        """Failures in finished and unfinished episodes."""
+        return self.failures + int(self._failures.sum())
+
     def open_since_before(self, clock: int) -> bool:
         """Is any episode still running that began before that time?"""
         return bool((self._began < clock).any())
@@ -80,12 +85,13 @@ class Tally:
         self._failures[k] = self._rescues[k] = 0
 
 
-OUTCOMES = ("success", "failure", "rescue", "timeout", "other")
-"""Ways in which an episode can end; `rescue` is the end that a ToStart makes, `other` the environment's own."""
+OUTCOMES = ("failure", "success", "rescue", "timeout", "other")
+"""Ways in which an episode can end, the first that holds; `rescue` is the end that a ToStart makes, `other` the
+environment's own."""
 
 
 def _outcome(step: Step, k: int) -> str:
-    facts = (step.succeeded[k], step.failed[k], step.terminated[k] and step.rescued[k], step.truncated[k], True)
+    facts = (step.failed[k], step.succeeded[k], step.terminated[k] and step.rescued[k], step.truncated[k], True)
     return next(name for name, holds in zip(OUTCOMES, facts, strict=True) if holds)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ def policy_from_json(fields: Any) -> CurriculumPolicy:
     if not isinstance(fields, Mapping):
         raise ConfigError(f"A curriculum is {_shown(fields)}: give a JSON object with a 'kind'.")
     kind = fields.get("kind")
-    if kind not in _READERS:
+    if not isinstance(kind, str) or kind not in _READERS:
         raise ConfigError(f"A curriculum's 'kind' is {_shown(kind)}: give one of {', '.join(_READERS)}.")
     known, read = _READERS[kind]
     for name in fields:
@@ -59,7 +60,7 @@ def _threshold(where: str, entry: Any) -> Threshold:
     if not isinstance(entry, Mapping) or set(entry) != {"min_return", "max_violation"}:
         raise ConfigError(f"'{where}' is {_shown(entry)}: give an object with min_return and max_violation.")
     for name, number in entry.items():
-        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < float("inf"):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= sys.float_info.max:
             raise ConfigError(f"'{where}.{name}' is {_shown(number)}: give a finite number.")
     return Threshold(min_return=float(entry["min_return"]), max_violation=float(entry["max_violation"]))
 

@@ -110,7 +110,7 @@ class StudentConfig:
     def __post_init__(self) -> None:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
         for name in counts:
-            if getattr(self, name) < 1:
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ConfigError(f"A student's {name} is {getattr(self, name)}: give a whole number, at least 1.")
         for name in Hyperparameters._fields:
             number = getattr(self, name)
@@ -176,7 +176,13 @@ class Population:
 
     def draw(self, rng: np.random.Generator) -> StudentConfig:
         drawn: dict[str, Any] = {
-            name: choice[rng.integers(len(choice))] if isinstance(choice, list) else float(rng.uniform(*choice))
+            name: choice[rng.integers(len(choice))] if isinstance(choice, list) else self._between(name, choice, rng)
             for name, choice in sorted(self.vary.items())
         }
         return dataclasses.replace(self.base, **drawn)
+
+    def _between(self, name: str, choice: tuple[float, float], rng: np.random.Generator) -> float:
+        low, high = choice
+        if isinstance(getattr(self.base, name), int):
+            return int(rng.integers(int(low), int(high) + 1))
+        return float(rng.uniform(low, high))

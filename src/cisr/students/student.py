@@ -80,10 +80,13 @@ class Student:
             raise ConfigError(
                 f"{path} is no saved student (its format is {about.get('format')!r}, expected {FORMAT!r})."
             )
-        seen = json.loads(about["observation"])
-        return Student(
-            config=StudentConfig.from_json(json.loads(about["config"])),
-            observation=ObservationSpec(tuple(seen["shape"]), seen["n_values"]),
-            n_actions=int(about["n_actions"]),
-            params=params,
-        )
+        try:
+            seen = json.loads(about["observation"])
+            return Student(
+                config=StudentConfig.from_json(json.loads(about["config"])),
+                observation=ObservationSpec(tuple(seen["shape"]), seen["n_values"]),
+                n_actions=int(about["n_actions"]),
+                params=params,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"The student in {path} is damaged: {type(error).__name__}: {error}.") from error

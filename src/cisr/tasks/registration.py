@@ -1,7 +1,5 @@
-"""What `gymnasium.make` finds: called by Gymnasium's plug-in loader, in the namespace `cisr`."""
+"""Importing this module makes the tasks known to `gymnasium.make`, as `cisr/FrozenLake-v0` and so on."""
 
 import gymnasium
 
-
-def register_environments() -> None:
-    gymnasium.register(id="FrozenLake-v0", entry_point="cisr.tasks.frozen_lake:make_induced_env")
+gymnasium.register(id="cisr/FrozenLake-v0", entry_point="cisr.tasks.frozen_lake:make_induced_env")

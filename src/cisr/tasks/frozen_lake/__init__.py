@@ -31,7 +31,7 @@ class MapImage(gymnasium.ObservationWrapper[np.ndarray, int, int]):
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, self._images.shape[1:], np.float32)
 
     def observation(self, observation: int) -> np.ndarray:
-        return np.asarray(self._images[observation])
+        return np.array(self._images[observation])  # a copy: callers keep what they are given
 
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
@@ -44,14 +44,14 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
             desc=list(lake.rows),
             success_rate=1.0 - SLIP,
             reward_schedule=(GOAL_REWARD, LAKE_REWARD, MOVE_REWARD),
-            max_episode_steps=HORIZON,
+            max_episode_steps=fields["horizon"],
             **options,
         )
         return MapImage(env, lake)
 
     def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
         env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
-        return np.asarray(images[int(state[0])])
+        return np.array(images[int(state[0])])
 
     fields: dict[str, Any] = {
         "name": "frozen-lake",
@@ -69,17 +69,23 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
         "rewind_like": "SR1",
         "max_reward": GOAL_REWARD,
     }
-    return Task(**(fields | changes))
+    fields |= changes
+    return Task(**fields)
 
 
 def near(lake: Lake, distance: int) -> Callable[[Array], Array]:
     """A trigger: within a Manhattan distance of a lake."""
     zone = lake.near_lakes(distance)
-    return lambda state: zone[state[..., 0]]
+    return lambda state: _look_up(zone, state)
 
 
 def _on(tiles: np.ndarray) -> Callable[[Move], Array]:
-    return lambda move: tiles[move.state[..., 0]]
+    return lambda move: _look_up(tiles, move.state)
+
+
+def _look_up(tiles: np.ndarray, state: Array) -> Array:
+    """What a table over tiles says of states (..., 1), as an array of the states' own kind."""
+    return state.__array_namespace__().asarray(tiles)[state[..., 0]]
 
 
 def frozen_lake(scale: Scale = "paper") -> Task:

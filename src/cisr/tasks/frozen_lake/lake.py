@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cisr.errors import ConfigError
+
 PAPER_MAP = (
     "SFFFFFFFFF",
     "FFFFFFFFFF",
@@ -33,6 +35,15 @@ class Lake:
     """A map, row by row from the top: S start, F frozen, H lake (danger), G goal. A state is [tile number]."""
 
     rows: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        letters = "".join(self.rows)
+        if len({len(row) for row in self.rows}) != 1 or not set(letters) <= set(TILE_SHADES):
+            raise ConfigError(f"A lake has the rows {self.rows}: give rows of equal length made of S, F, H and G.")
+        if letters.count("S") != 1 or "G" not in letters:
+            raise ConfigError(
+                f"A lake has {letters.count('S')} starts, {letters.count('G')} goals: give one S, some G."
+            )
 
     @property
     def tiles(self) -> np.ndarray:
