@@ -64,14 +64,14 @@ LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from.")]
 StoreOption = Annotated[
     Path | None,
     typer.Option(
-        "--store", help="SQLite file that keeps everything. [default: runs/TASK-SCALE-SEED.sqlite]", show_default=False
+        "--store", help="SQLite file that keeps everything. (default: runs/TASK-SCALE-SEED.sqlite)", show_default=False
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write machine-readable results here.")]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(help="Worker processes; results do not depend on it. [default: one per core]", show_default=False),
+    typer.Option(help="Worker processes; results do not depend on it. (default: one per core)", show_default=False),
 ]
 EvaluationOption = Annotated[
     Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
@@ -117,13 +117,13 @@ def train(
     initial: Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")] = None,
     students: Annotated[int | None, typer.Option(help="Students that try each policy.")] = None,
     teacher: Annotated[
-        TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. [default: the task's]")
+        TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. (default: the task's)")
     ] = None,
     scale: ScaleOption = Scale.paper,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     curriculum: Annotated[
-        Path | None, typer.Option(help="Where to write the best curriculum. [default: beside the store]")
+        Path | None, typer.Option(help="Where to write the best curriculum. (default: beside the store)")
     ] = None,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,

@@ -28,7 +28,7 @@ class Meter:
         self._note = ""
         self._recent: deque[tuple[float, int]] = deque()
         self._began = self._last_line = time.monotonic()
-        self._done_at_start: int | None = None
+        self._done_before = 0
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -56,8 +56,8 @@ class Meter:
 
     def already(self, names: list[str]) -> None:
         """Students that had finished before this run."""
-        for name in names:
-            self._done[name] = self._units_each
+        self._done |= dict.fromkeys(names, self._units_each)
+        self._done_before = sum(self._done.values())
 
     def __call__(self, batch: Batch, event: Event) -> None:
         now = time.monotonic()
@@ -80,9 +80,7 @@ class Meter:
 
     def _left(self, now: float, done: int) -> str:
         """Time left, from the units done in this run alone."""
-        if self._done_at_start is None:
-            self._done_at_start = done
-        gained = done - self._done_at_start
+        gained = done - self._done_before
         if not gained:
             return ""
         minutes = (self._total - done) * (now - self._began) / gained / 60
