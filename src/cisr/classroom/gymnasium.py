@@ -7,45 +7,25 @@ an exact checkpoint.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 
 import gymnasium
 import numpy as np
 
-from cisr.classroom.records import (
-    Batch,
-    Checkpoint,
-    Deployment,
-    Event,
-    Graduation,
-    Lesson,
-    Progress,
-    UnitLog,
-    UnitRecord,
-)
+from cisr.classroom.lane import Lane, UnitSummary
+from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.rows import Rows
-from cisr.classroom.tally import Tally, deployment_of
+from cisr.classroom.tally import Tally, deployment_of, summary_of
 from cisr.cmdp import Step
 from cisr.constraints import CONSTRAINTS
-from cisr.curricula import Observation
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
-from cisr.seeding import derive_seed, generator
 from cisr.students.config import StudentConfig
 from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Learner, Rollout
-from cisr.students.program import (
-    Program,
-    learners_from_arrays,
-    learners_to_arrays,
-    program_for,
-    stack_hyperparameters,
-)
+from cisr.students.program import program_for
 from cisr.task import Task
-
-Records = tuple[UnitRecord | None, ...]
 
 
 def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
@@ -67,74 +47,25 @@ def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
 
 def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
-    return _Lane(lesson, batch).run(checkpoint)
+    return GymnasiumLane(lesson, batch).run(checkpoint)
 
 
-class _Lane:
+class GymnasiumLane(Lane):
     def __init__(self, lesson: Lesson, batch: Batch) -> None:
-        self.lesson = lesson
-        self.task = lesson.task
-        self.students = batch.enrolments
-        self.config = self.students[0].config
-        self.observation, distribution = specs_of(self.task)
-        self.program: Program = program_for(self.config.shape, self.observation, distribution)
-        self.hypers = stack_hyperparameters([student.config for student in self.students])
-        self.errors: list[str | None] = [None] * len(self.students)
+        self.observation, distribution = specs_of(lesson.task)
+        program = program_for(batch.enrolments[0].config.shape, self.observation, distribution)
+        super().__init__(lesson, batch, program)
 
-    def run(self, checkpoint: Checkpoint | None) -> Iterator[Event]:
-        done = 0
-        records: Records = (None,) * len(self.students)
-        if checkpoint is None:
-            learners = self.program.new(self._seeds("weights"))
-        else:
-            learners = learners_from_arrays(checkpoint.weights)
-            done, records, self.errors = checkpoint.unit, checkpoint.records, list(checkpoint.errors)
-        for unit in range(done + 1, self.task.n_units + 1):
-            if not all(self.errors):
-                learners, records = yield from self._unit(unit, learners, records)
-                yield Checkpoint(unit, learners_to_arrays(learners), records, tuple(self.errors))
-        deployments = self._deploy(learners, self.lesson.evaluate_under, "final")
-        yield Graduation(deployments, tuple(self.errors))
-
-    def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
-        """One interaction unit of every student: pick interventions, train, observe."""
-        began = time.perf_counter()
-        stages, names = [], []
-        for student, record in zip(self.students, before, strict=True):
-            stage = record.stage if record else student.policy.first_stage
-            observed = self.lesson.observe(record.log) if record else Observation()
-            stages.append(student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit)))
-            names.append(student.policy.intervention(stages[-1]))
-        switched = [
-            record is not None and record.log.intervention != n for record, n in zip(before, names, strict=True)
-        ]
-        learners = self.program.transfer(learners, np.array(switched))
-
-        before_unit = list(self.errors)
-        rows = self._rows([self.task.intervention(name) for name in names])
+    def _train(
+        self, unit: int, learners: Learner, interventions: Sequence[Intervention]
+    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
+        rows = self._rows(interventions)
         rounds: list[list[Tally]] = []
         for number in range(self.config.rounds_per_unit):
             learners, tallies = yield from self._round(learners, rows, f"unit {unit} round {number}")
             rounds.append(tallies)
         rows.close()
-        self._check_weights(learners, unit)
-        for k, past in enumerate(before_unit):
-            if self.errors[k] is not None and past is None:
-                failures = sum(tallies[k].failures_so_far for tallies in rounds)
-                self.errors[k] = f"{self.errors[k]} (in unit {unit}, which had seen {failures} failures)"
-
-        weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
-        deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
-        if self.lesson.deploy_each_unit:
-            deployments = self._deploy(learners, "none", f"after unit {unit}")
-        seconds = (time.perf_counter() - began) / len(self.students)
-        records = tuple(
-            UnitRecord(self._log(unit, names[k], tallies, weights[k], deployments[k], seconds), stages[k])
-            if self.errors[k] is None
-            else None
-            for k, tallies in enumerate(zip(*rounds, strict=True))
-        )
-        return learners, records
+        return learners, [summary_of(tallies) for tallies in zip(*rounds, strict=True)]
 
     def _round(self, learners: Learner, rows: Rows, name: str) -> Generator[Event, None, tuple[Learner, list[Tally]]]:
         """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
@@ -148,8 +79,8 @@ class _Lane:
             yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
         violations = np.zeros((len(self.students), len(CONSTRAINTS)), np.float32)
         for k, tally in enumerate(tallies):
+            tally.close()
             if self.errors[k] is None:
-                tally.close()
                 violations[k] = np.mean([episode.constraint_values for episode in tally.episodes], axis=0)
         return self.program.respond(learners, violations, self.hypers), tallies
 
@@ -188,10 +119,6 @@ class _Lane:
         return rollout._replace(last_values=self.program.value(learners, observations))
 
     def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
-        """Run the frozen policies until every episode begun within the budget of steps has ended.
-
-        Stopping at the budget itself would favour short episodes.
-        """
         if all(self.errors):
             return (None,) * len(self.students)
         rows = self._rows([self.task.intervention(under)] * len(self.students))
@@ -214,45 +141,8 @@ class _Lane:
             for error, t in zip(self.errors, tallies, strict=True)
         )
 
-    def _log(
-        self,
-        unit: int,
-        intervention: str,
-        tallies: Sequence[Tally],
-        weights: np.ndarray,
-        deployment: Deployment | None,
-        seconds: float,
-    ) -> UnitLog:
-        episodes = [episode for tally in tallies for episode in tally.episodes]
-        return UnitLog(
-            unit=unit,
-            intervention=intervention,
-            steps=self.config.steps_per_unit,
-            episodes=len(episodes),
-            mean_return=float(np.mean([e.total_reward for e in episodes])),
-            success=float(np.mean([e.outcome == "success" for e in episodes])),
-            violation=float(np.mean([e.constraint_values[CONSTRAINTS.index("rescues")] for e in episodes])),
-            rescues=sum(tally.rescues for tally in tallies),
-            failures=sum(tally.failures for tally in tallies),
-            multipliers=tuple(float(w) for w in weights),
-            deployment=deployment,
-            seconds=seconds,
-        )
-
-    def _check_weights(self, learners: Learner, unit: int) -> None:
-        sound = np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in learners.params.values()], axis=0)
-        for k, student in enumerate(self.students):
-            if not sound[k] and self.errors[k] is None:
-                self.errors[k] = (
-                    f"Student '{student.name}': its weights became infinite or NaN in unit {unit}: "
-                    f"try a smaller learning_rate than {student.config.learning_rate:g}."
-                )
-
     def _rows(self, interventions: Sequence[Intervention]) -> Rows:
         return Rows(self.task, self.students, interventions, self.observation, self.errors)
-
-    def _seeds(self, *names: str) -> np.ndarray:
-        return np.array([derive_seed(student.seed, *names) for student in self.students], np.uint32)
 
 
 def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec) -> Rollout:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from cisr.classroom.lane import UnitSummary
 from cisr.classroom.records import Deployment
 from cisr.cmdp import Step
 from cisr.constraints import CONSTRAINTS
@@ -46,11 +47,6 @@ class Tally:
         self._rescues += step.rescued
         for k in map(int, np.flatnonzero(step.terminated | step.truncated)):
             self._close(k, _outcome(step, k))
-
-    @property
-    def failures_so_far(self) -> int:
-        """Failures in finished and unfinished episodes."""
-        return self.failures + int(self._failures.sum())
 
     def open_since_before(self, clock: int) -> bool:
         """Is any episode still running that began before that time?"""
@@ -111,4 +107,21 @@ def deployment_of(episodes: Sequence[Episode], under: str, violation_score: floa
         failures=sum(episode.failures for episode in episodes),
         rescues=sum(episode.rescues for episode in episodes),
         outcomes={name: float(np.mean([e.outcome == name for e in episodes])) for name in OUTCOMES},
+    )
+
+
+def summary_of(tallies: Sequence[Tally]) -> UnitSummary:
+    """Sum up the rounds of one student's unit."""
+    episodes = [episode for tally in tallies for episode in tally.episodes]
+
+    def mean(of: Callable[[Episode], float]) -> float:
+        return float(np.mean([of(episode) for episode in episodes])) if episodes else 0.0
+
+    return UnitSummary(
+        episodes=len(episodes),
+        mean_return=mean(lambda e: e.total_reward),
+        success=mean(lambda e: e.outcome == "success"),
+        violation=mean(lambda e: e.constraint_values[CONSTRAINTS.index("rescues")]),
+        rescues=sum(tally.rescues for tally in tallies),
+        failures=sum(tally.failures for tally in tallies),
     )

@@ -16,6 +16,7 @@ from cisr.students.config import Convolutional, Network
 
 Params = dict[str, jax.Array]
 
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 HIDDEN_GAIN, CONVOLUTION_GAIN, POLICY_GAIN, VALUE_GAIN = 2**0.5, 1.0, 0.01, 1.0
 
 
@@ -47,24 +48,28 @@ def initialise(key: jax.Array, network: Network, observation: ObservationSpec, n
 
 def apply(network: Network, observation: ObservationSpec, params: Params, observations: jax.Array) -> Outputs:
     """Policy and value for observations of shape (n, *observation.shape)."""
-    activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[network.activation]
-
-    def dense(name: str, x: jax.Array) -> jax.Array:
-        return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
-
+    activation = ACTIVATIONS[network.activation]
     x = observations.astype(jnp.float32)
     if observation.n_values is not None:
         x = jax.nn.one_hot(observations, observation.n_values)
     if isinstance(network, Convolutional):
         for i in range(len(network.filters)):
-            x = activation(dense(f"convolution{i}", _patches(x, network.kernel_size)))
+            x = activation(dense(params, f"convolution{i}", patches(x, network.kernel_size)))
     x = x.reshape(x.shape[0], -1)
     for i in range(len(network.hidden)):
-        x = activation(dense(f"hidden{i}", x))
-    return Outputs(policy=dense("policy", x), value=dense("value", x)[..., 0])
+        x = activation(dense(params, f"hidden{i}", x))
+    return heads(params, x)
 
 
-def _patches(x: jax.Array, size: int) -> jax.Array:
+def dense(params: Params, name: str, x: jax.Array) -> jax.Array:
+    return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
+
+
+def heads(params: Params, features: jax.Array) -> Outputs:
+    return Outputs(policy=dense(params, "policy", features), value=dense(params, "value", features)[..., 0])
+
+
+def patches(x: jax.Array, size: int) -> jax.Array:
     """Every size × size patch of (n, h, w, c) as one row: (n, h', w', size·size·c).
 
     A convolution is then one matrix product, which XLA runs at full speed on CPUs inside loops; its own convolutions

@@ -1,0 +1,130 @@
+"""What all lanes share: the way of a batch of students through its units, from checkpoint to checkpoint.
+
+A lane says where experience comes from: it trains one unit (`_train`) and deploys frozen policies (`_deploy`).
+Curricula, transfer, records and checkpoints are here.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Graduation, Lesson, UnitLog, UnitRecord
+from cisr.curricula import Observation
+from cisr.intervention import Intervention
+from cisr.seeding import derive_seed, generator
+from cisr.students.ppo import Learner
+from cisr.students.program import Program, learners_from_arrays, learners_to_arrays, stack_hyperparameters
+
+Records = tuple[UnitRecord | None, ...]
+
+
+class UnitSummary(NamedTuple):
+    """What one student went through in a unit."""
+
+    episodes: int
+    mean_return: float
+    success: float
+    violation: float
+    rescues: int
+    failures: int
+
+
+class Lane(ABC):
+    """Teaches one batch. `errors` has one entry for each student, None while all is well."""
+
+    def __init__(self, lesson: Lesson, batch: Batch, program: Program) -> None:
+        self.lesson = lesson
+        self.task = lesson.task
+        self.students = batch.enrolments
+        self.config = self.students[0].config
+        self.program = program
+        self.hypers = stack_hyperparameters([student.config for student in self.students])
+        self.errors: list[str | None] = [None] * len(self.students)
+
+    @abstractmethod
+    def _train(
+        self, unit: int, learners: Learner, interventions: Sequence[Intervention]
+    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
+        """One unit of every student; reports progress on the way."""
+
+    @abstractmethod
+    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+        """Run the frozen policies until every episode begun within the budget of steps has ended.
+
+        Stopping at the budget itself would favour short episodes.
+        """
+
+    def run(self, checkpoint: Checkpoint | None) -> Iterator[Event]:
+        """Teach from the start or from a checkpoint; the events are what happens, in order."""
+        done = 0
+        records: Records = (None,) * len(self.students)
+        if checkpoint is None:
+            learners = self.program.new(self._seeds("weights"))
+        else:
+            learners = learners_from_arrays(checkpoint.weights)
+            done, records, self.errors = checkpoint.unit, checkpoint.records, list(checkpoint.errors)
+        for unit in range(done + 1, self.task.n_units + 1):
+            if not all(self.errors):
+                learners, records = yield from self._unit(unit, learners, records)
+                yield Checkpoint(unit, learners_to_arrays(learners), records, tuple(self.errors))
+        deployments = self._deploy(learners, self.lesson.evaluate_under, "final")
+        yield Graduation(deployments, tuple(self.errors))
+
+    def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
+        """One interaction unit of every student: pick interventions, train, observe."""
+        began = time.perf_counter()
+        stages, names = [], []
+        for student, record in zip(self.students, before, strict=True):
+            stage = record.stage if record else student.policy.first_stage
+            observed = self.lesson.observe(record.log) if record else Observation()
+            stages.append(student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit)))
+            names.append(student.policy.intervention(stages[-1]))
+        switched = [
+            record is not None and record.log.intervention != name for record, name in zip(before, names, strict=True)
+        ]
+        learners = self.program.transfer(learners, np.array(switched))
+
+        sound = list(self.errors)
+        interventions = [self.task.intervention(name) for name in names]
+        learners, summaries = yield from self._train(unit, learners, interventions)
+        self._check_weights(learners, unit)
+        for k, summary in enumerate(summaries):
+            if self.errors[k] is not None and sound[k] is None:
+                self.errors[k] = f"{self.errors[k]} (in unit {unit}, which had seen {summary.failures} failures)"
+        weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
+        deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
+        if self.lesson.deploy_each_unit:
+            deployments = self._deploy(learners, "none", f"after unit {unit}")
+        seconds = (time.perf_counter() - began) / len(self.students)
+
+        records: list[UnitRecord | None] = []
+        for k, summary in enumerate(summaries):
+            log = UnitLog(
+                unit=unit,
+                intervention=names[k],
+                steps=self.config.steps_per_unit,
+                **summary._asdict(),
+                multipliers=tuple(float(w) for w in weights[k]),
+                deployment=deployments[k],
+                seconds=seconds,
+            )
+            records.append(UnitRecord(log, stages[k]) if self.errors[k] is None else None)
+        return learners, tuple(records)
+
+    def _check_weights(self, learners: Learner, unit: int) -> None:
+        sound = np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in learners.params.values()], axis=0)
+        for k, student in enumerate(self.students):
+            if not sound[k] and self.errors[k] is None:
+                self.errors[k] = (
+                    f"Student '{student.name}': its weights became infinite or NaN in unit {unit}: "
+                    f"try a smaller learning_rate than {student.config.learning_rate:g}."
+                )
+
+    def _seeds(self, *names: str) -> np.ndarray:
+        """A seed for each student, (S,)."""
+        return np.array([derive_seed(student.seed, *names) for student in self.students], np.uint32)
