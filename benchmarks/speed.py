@@ -32,7 +32,7 @@ from typing import Any
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cisr import Fixed, InducedCMDP, Store, get_task
-from cisr.classroom import Batch, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
+from cisr.classroom import Batch, Batching, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
 from cisr.seeding import derive_seed
 from sb3_common import build_ppo, one_thread_per_process, student_of
 
@@ -55,7 +55,7 @@ def gymnasium_rate(n_processes: int, seconds: float, seed: int) -> float:
     lesson = Lesson(task=task)
     with (
         Store(None) as store,
-        Classroom(lesson, store, cores=n_processes, n_workers=n_processes, listener=watch) as classroom,
+        Classroom(lesson, store, batching=Batching(n_processes, 1), n_workers=n_processes, listener=watch) as classroom,
     ):
         try:
             for transcript in classroom.teach(students):

@@ -15,8 +15,8 @@ SUPPORT = Path(__file__).parent / "support"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SUPPORT)}
 
 
-def command(store: Path, workers: int) -> list[str]:
-    return [sys.executable, "-m", "cisr", "train", "tiny:task", "--store", str(store), "--workers", str(workers)]
+def command(store: Path, workers: int, task: str = "tiny:task") -> list[str]:
+    return [sys.executable, "-m", "cisr", "train", task, "--store", str(store), "--workers", str(workers)]
 
 
 def cells(store: Path) -> dict[str, object]:

@@ -42,6 +42,7 @@ class Scale(StrEnum):
 
 class Lane(StrEnum):
     auto = "auto"
+    compiled = "compiled"
     gymnasium = "gymnasium"
 
 
@@ -60,7 +61,7 @@ TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")
 ]
 ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
-LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from.")]
+LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from; auto is compiled where the task can.")]
 StoreOption = Annotated[
     Path | None,
     typer.Option(
@@ -146,6 +147,7 @@ def train(
             n_rounds=rounds,
             class_size=students,
             teacher=_teacher(task, teacher),
+            lane=lane.value,
             evaluate_in=evaluate_in.value,
             n_workers=workers,
         )
@@ -234,6 +236,7 @@ def compare(
                 n_students=students,
                 store=opened,
                 seed=seed,
+                lane=lane.value,
                 evaluate_in=evaluate_in.value,
                 deploy_each_unit=deploy_each_unit,
                 n_workers=workers,

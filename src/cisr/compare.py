@@ -93,6 +93,7 @@ def compare(
     store: Store | Path | str | None = None,
     name: str = "compare",
     seed: int = 0,
+    lane: str = "auto",
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
@@ -104,14 +105,14 @@ def compare(
     if not curricula:
         raise ConfigError("There is no curriculum to compare: name at least one.")
     check_seed(seed)
-    lesson = make_lesson(task, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
+    lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = {
         label: [_enrol(task, policy, seed, f"{name}/{label}/{k:03d}") for k in range(n_students)]
         for label, policy in curricula.items()
     }
     with opened(store) as kept:
-        cores = settle(kept, name, lesson)
-        with Classroom(lesson, kept, cores=cores, n_workers=n_workers, listener=listener) as classroom:
+        batching = settle(kept, name, lesson)
+        with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
     groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
     rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())

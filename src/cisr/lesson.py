@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from cisr.classroom import Lesson, UnitLog, default_observe
+from cisr.classroom import Batching, Lesson, UnitLog, default_observe
 from cisr.errors import ConfigError
 from cisr.seeding import generator
 from cisr.store import Store
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 def make_lesson(
     task: Task,
     *,
+    lane: str = "auto",
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     observe: Callable[[UnitLog], Any] = default_observe,
@@ -32,17 +32,33 @@ def make_lesson(
     if evaluate_in == "M0" and task.safe_evaluation is None:
         raise ConfigError(f"Task '{task.name}' names no safe evaluation: set safe_evaluation, or evaluate in M.")
     under = task.safe_evaluation if evaluate_in == "M0" and task.safe_evaluation is not None else "none"
-    return Lesson(task=task, evaluate_under=under, deploy_each_unit=deploy_each_unit, observe=observe)
+    return Lesson(
+        task=task,
+        lane=choose_lane(task, lane),
+        evaluate_under=under,
+        deploy_each_unit=deploy_each_unit,
+        observe=observe,
+    )
 
 
-def settle(store: Store, name: str, lesson: Lesson) -> int:
-    """Make sure that the store is one of this lesson; returns the number of cores that batches are cut for."""
+def choose_lane(task: Task, lane: str) -> Literal["gymnasium", "compiled"]:
+    """`auto` is the compiled lane where the task has a compiled twin."""
+    if lane not in ("auto", "gymnasium", "compiled"):
+        raise ConfigError(f"The lane is '{lane}': give auto, gymnasium or compiled.")
+    if lane == "compiled" and task.twin is None:
+        raise ConfigError(f"Task '{task.name}' has no compiled twin: use the gymnasium lane.")
+    return "gymnasium" if lane == "gymnasium" or task.twin is None else "compiled"
+
+
+def settle(store: Store, name: str, lesson: Lesson) -> Batching:
+    """Make sure that the store is one of this lesson; returns how its students are cut into batches."""
     task = lesson.task
     deployed = {"under": lesson.evaluate_under, "each unit": lesson.deploy_each_unit}
-    settings = {"task": task.name, "scale": task.scale, "lane": "gymnasium", "definition": describe(task)}
+    settings = {"task": task.name, "scale": task.scale, "lane": lesson.lane, "definition": describe(task)}
     store.settle(settings | {f"deployment of {name}": deployed})
-    cores: int = store.settings().get("cores") or store.settle({"cores": os.cpu_count() or 1})["cores"]
-    return cores
+    if "batching" not in store.settings():
+        store.settle({"batching": Batching.for_this_machine(lesson.lane)._asdict()})
+    return Batching(**store.settings()["batching"])
 
 
 def describe(task: Task) -> dict[str, Any]:

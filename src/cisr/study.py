@@ -98,6 +98,7 @@ class Study:
         teacher: MakeTeacher | None = None,
         observe: Callable[[UnitLog], Any] = default_observe,
         score: Callable[[Transcript], float] = default_score,
+        lane: str = "auto",
         evaluate_in: str = "M",
         n_workers: int | None = None,
     ) -> None:
@@ -111,7 +112,7 @@ class Study:
         self.seed = check_seed(seed)
         self.score = score
         self._store = store
-        self._lesson = make_lesson(self.task, evaluate_in=evaluate_in, observe=observe)
+        self._lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
 
@@ -132,13 +133,15 @@ class Study:
         teacher = self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
         told = 0
         with opened(self._store) as store:
-            cores = settle(store, self.name, self._lesson)
+            batching = settle(store, self.name, self._lesson)
             for past in store.rounds(self.name)[: self.n_policies]:
                 if past.told:
                     teacher.tell(past.parameters, past.score, past.sem)
                     on_round(told, past)
                     told += 1
-            with Classroom(self._lesson, store, cores=cores, n_workers=self._n_workers, listener=listener) as classroom:
+            with Classroom(
+                self._lesson, store, batching=batching, n_workers=self._n_workers, listener=listener
+            ) as classroom:
                 while told < self.n_policies:
                     together = max(self.task.teaching.n_initial - told, 1)
                     for past in self._try(teacher, store, classroom, told, together):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from cisr.students.config import Population, StudentConfig
+    from cisr.twin import Twin
 
 RESERVED_NAMES = ("none", "bandit")
 
@@ -79,6 +80,8 @@ class Task:
     interventions: tuple[Intervention, ...]
     horizon: int
     """T: an episode is cut off after this many steps, rescues included."""
+    twin: Callable[[], Twin] | None = None
+    """Makes the compiled twin of the environment, where the task has one."""
     read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
     """The environment's state as a vector (d,): what triggers and resets see, and enough to be put back there."""
     place: Callable[[gymnasium.Env[Any, Any], np.ndarray], Any] = place_tabular

@@ -99,7 +99,8 @@ def test_one_update_moves_every_weight_as_stable_baselines3_does():
 
     learner = ppo.Learner(before, ppo.fresh_adam(before), uniform_log_weights())
     rollout = jax.tree.map(jnp.asarray, rollout)
-    ours = ppo.update(learner, rollout, CONFIG.hyperparameters, jax.random.key(0), CONFIG, SEEN, DONE).params
+    forward = networks.forward_for(CONFIG.network, SEEN)
+    ours = ppo.update(learner, rollout, CONFIG.hyperparameters, jax.random.key(0), CONFIG, forward, DONE).params
     for name, weight in after.items():
         assert np.abs(weight - before[name]).mean() > 1e-4  # it did move
         np.testing.assert_allclose(ours[name], weight, atol=1e-5, err_msg=name)

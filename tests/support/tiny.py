@@ -13,12 +13,15 @@ task = dataclasses.replace(
     _quick,
     name="tiny-lake",
     scale="own",
+    twin=None,
     horizon=40,
     n_units=3,
     deployment_steps=100,
     student=student,
     teaching=dataclasses.replace(_quick.teaching, n_initial=3, n_rounds=2, class_size=2),
 )
+
+compiled = dataclasses.replace(task, name="compiled-lake", twin=_quick.twin)
 
 
 def explosive_env(**options):

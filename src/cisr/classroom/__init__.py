@@ -1,6 +1,6 @@
 """Classrooms: what trains a batch of students under their curriculum policies."""
 
-from cisr.classroom.classroom import Classroom, Register
+from cisr.classroom.classroom import Batching, Classroom, Register
 from cisr.classroom.records import (
     Batch,
     Checkpoint,
@@ -19,6 +19,7 @@ from cisr.classroom.records import (
 
 __all__ = [
     "Batch",
+    "Batching",
     "Checkpoint",
     "Classroom",
     "Deployment",

@@ -5,14 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cisr.classroom.executors import Executor, InThisProcess, Processes
 from cisr.classroom.records import Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
 from cisr.classroom.worker import Job
 from cisr.errors import ConfigError
 
-MAX_BATCH = 16
+
+class Batching(NamedTuple):
+    """How students are cut into batches. Fixed by the store when it is made: rounding depends on it."""
+
+    side_by_side: int
+    """Batches that run at the same time."""
+    largest: int
+    """Students in one batch at most."""
+
+    @staticmethod
+    def for_this_machine(lane: str) -> Batching:
+        """One batch for each core; on an accelerator one large batch."""
+        if on_accelerator(lane):
+            return Batching(side_by_side=1, largest=512)
+        return Batching(side_by_side=os.cpu_count() or 1, largest=16)
+
+
+def on_accelerator(lane: str) -> bool:
+    if lane != "compiled":
+        return False
+    import jax
+
+    return bool(jax.default_backend() != "cpu")
 
 
 class Register(Protocol):
@@ -28,10 +50,10 @@ class Register(Protocol):
 
 
 class Classroom:
-    """Teaches batches of students on the Gymnasium lane, spread over worker processes.
+    """Teaches batches of students, spread over worker processes, or in this process on an accelerator.
 
-    How students are grouped depends on `cores` alone, which a store records: the numbers are the same with any number
-    of workers. `n_workers=0` teaches in this process.
+    How students are grouped depends on `batching` alone, which a store records: the numbers are the same with any
+    number of workers. `n_workers=0` teaches in this process.
     """
 
     def __init__(
@@ -39,7 +61,7 @@ class Classroom:
         lesson: Lesson,
         register: Register,
         *,
-        cores: int,
+        batching: Batching,
         n_workers: int | None = None,
         listener: Callable[[Batch, Event], None] = lambda batch, event: None,
     ) -> None:
@@ -47,9 +69,11 @@ class Classroom:
             raise ConfigError(f"The number of workers is {n_workers}: give 0 (this process) or more.")
         self.lesson = lesson
         self.register = register
-        self.cores = cores
+        self.batching = batching
         self.listener = listener
         workers = os.cpu_count() or 1 if n_workers is None else n_workers
+        if on_accelerator(lesson.lane):
+            workers = 0
         self._executor: Executor = Processes(workers) if workers else InThisProcess()
 
     def __enter__(self) -> Classroom:
@@ -84,8 +108,9 @@ class Classroom:
 
     def _group(self, enrolments: list[Enrolment]) -> list[Batch]:
         """Students of equal shape together, in batches of equal size that keep every core busy."""
-        turns = -(-len(enrolments) // (self.cores * MAX_BATCH))
-        size = max(-(-len(enrolments) // (self.cores * max(turns, 1))), 1)
+        side_by_side, largest = self.batching
+        turns = max(-(-len(enrolments) // (side_by_side * largest)), 1)
+        size = max(-(-len(enrolments) // (side_by_side * turns)), 1)
         shapes: dict[object, list[Enrolment]] = {}
         for enrolment in enrolments:
             shapes.setdefault(enrolment.config.shape, []).append(enrolment)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from cisr.classroom.records import Batch, Checkpoint, Event, Graduation
+from cisr.classroom.records import Batch, Checkpoint, Event, Graduation, Lesson
 from cisr.classroom.worker import Broken, Job, Kept, events_of, receive, send
 from cisr.errors import CisrError
 
@@ -76,7 +76,7 @@ class Processes:
                 while waiting and idle:
                     worker = idle.pop(0)
                     busy[worker] = waiting.pop(0)
-                    worker.send(busy[worker][0])
+                    worker.teach(busy[worker][0])
                 worker, message = self._arrivals.get()
                 job, attempt = busy[worker]
                 if message is None:
@@ -122,8 +122,15 @@ class _Worker:
             env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path},
             start_new_session=True,  # Ctrl-C is for the classroom alone
         )
+        self._lesson: Lesson | None = None
         self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
         self._listener.start()
+
+    def teach(self, job: Job) -> None:
+        if job.lesson is not self._lesson:
+            self._lesson = job.lesson
+            self.send(job.lesson)
+        self.send(job._replace(lesson=None))
 
     def send(self, message: Any) -> None:
         assert self._process.stdin is not None

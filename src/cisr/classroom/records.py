@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cisr.curricula import CurriculumPolicy, Observation, Stage
 from cisr.students.config import StudentConfig
 from cisr.task import Task
+
+OUTCOMES = ("failure", "success", "rescue", "timeout", "other")
+"""Ways in which an episode can end, the first that holds; `rescue` is the end that a ToStart makes, `other` the
+environment's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,7 @@ class Deployment:
     failures: int
     rescues: int
     outcomes: Mapping[str, float]
-    """Rate of each way in which an episode can end: failure, success, rescue, timeout, other."""
+    """Rate of each of OUTCOMES."""
 
     @property
     def success(self) -> float:
@@ -104,6 +108,8 @@ class Lesson:
     """What all students of a classroom have in common."""
 
     task: Task
+    lane: Literal["gymnasium", "compiled"] = "gymnasium"
+    """Where experience comes from."""
     evaluate_under: str = "none"
     """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
     deploy_each_unit: bool = False

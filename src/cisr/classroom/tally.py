@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cisr.classroom.lane import UnitSummary
-from cisr.classroom.records import Deployment
+from cisr.classroom.records import OUTCOMES, Deployment
 from cisr.cmdp import Step
 from cisr.constraints import CONSTRAINTS
 
@@ -79,11 +79,6 @@ class Tally:
         self._rewards[k] = 0.0
         self._began[k] = self._clock
         self._failures[k] = self._rescues[k] = 0
-
-
-OUTCOMES = ("failure", "success", "rescue", "timeout", "other")
-"""Ways in which an episode can end, the first that holds; `rescue` is the end that a ToStart makes, `other` the
-environment's own."""
 
 
 def _outcome(step: Step, k: int) -> str:

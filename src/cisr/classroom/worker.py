@@ -7,6 +7,7 @@ dies, standard input closes and the worker goes too.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import pickle
@@ -20,13 +21,17 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
+from cisr.compilation import keep_on_disk
 from cisr.errors import CisrError
 
 _LENGTH = struct.Struct("<Q")
 
 
 class Job(NamedTuple):
-    lesson: Lesson
+    """A batch to be taught. On its way to a worker the lesson stays behind: it is sent before, and only when it
+    changes, so that what a worker has compiled for a lesson serves all batches."""
+
+    lesson: Lesson | None
     batch: Batch
     checkpoint: Checkpoint | None
 
@@ -63,9 +68,11 @@ def receive(stream: IO[bytes]) -> Iterator[Any]:
 
 
 def events_of(job: Job) -> Iterator[Event]:
-    from cisr.classroom import gymnasium as lane  # brings in jax: only workers need it
-
-    return lane.train(job.lesson, job.batch, job.checkpoint)
+    assert job.lesson is not None
+    lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
+    keep_on_disk()
+    events: Iterator[Event] = lane.train(job.lesson, job.batch, job.checkpoint)
+    return events
 
 
 def main() -> None:
@@ -74,10 +81,14 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what environments print must not mix with the messages
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    lesson: Lesson | None = None
     while True:
-        job = inbox.get()
+        message = inbox.get()
+        if isinstance(message, Lesson):
+            lesson = message
+            continue
         try:
-            for event in events_of(job):
+            for event in events_of(message._replace(lesson=lesson)):
                 send(outbox, event)
                 if isinstance(event, Checkpoint):
                     inbox.get()

@@ -14,10 +14,20 @@ class Distribution(Protocol):
 
     @property
     def n_outputs(self) -> int: ...
-    def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array: ...
+    def draw(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """The noise of that many actions, drawn beforehand."""
+
+    def act(self, outputs: jax.Array, noise: jax.Array) -> jax.Array:
+        """Samples, from noise of the same leading shape."""
+
     def mode(self, outputs: jax.Array) -> jax.Array: ...
     def log_prob(self, outputs: jax.Array, actions: jax.Array) -> jax.Array: ...
     def entropy(self, outputs: jax.Array) -> jax.Array: ...
+
+
+def sample(distribution: Distribution, key: jax.Array, outputs: jax.Array) -> jax.Array:
+    """Actions for outputs (..., n_outputs)."""
+    return distribution.act(outputs, distribution.draw(key, outputs.shape[:-1]))
 
 
 @dataclass(frozen=True)
@@ -30,8 +40,11 @@ class Categorical:
     def n_outputs(self) -> int:
         return self.n_actions
 
-    def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array:
-        return jax.random.categorical(key, outputs)
+    def draw(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        return jax.random.gumbel(key, (*shape, self.n_actions))
+
+    def act(self, outputs: jax.Array, noise: jax.Array) -> jax.Array:
+        return jnp.argmax(outputs + noise, axis=-1)
 
     def mode(self, outputs: jax.Array) -> jax.Array:
         return jnp.argmax(outputs, axis=-1)

@@ -5,6 +5,8 @@ Parameters are a flat dictionary of arrays, so that they are a pytree to JAX and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,6 +17,8 @@ from cisr.errors import ConfigError
 from cisr.students.config import Convolutional, Network
 
 Params = dict[str, jax.Array]
+Forward = Callable[[Params, jax.Array], "Outputs"]
+"""forward(params, observations (n, ...)) -> Outputs (n, ...)"""
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 HIDDEN_GAIN, CONVOLUTION_GAIN, POLICY_GAIN, VALUE_GAIN = 2**0.5, 1.0, 0.01, 1.0
@@ -59,6 +63,10 @@ def apply(network: Network, observation: ObservationSpec, params: Params, observ
     for i in range(len(network.hidden)):
         x = activation(dense(params, f"hidden{i}", x))
     return heads(params, x)
+
+
+def forward_for(network: Network, observation: ObservationSpec) -> Forward:
+    return partial(apply, network, observation)
 
 
 def dense(params: Params, name: str, x: jax.Array) -> jax.Array:

@@ -15,7 +15,7 @@ from cisr.students import networks
 from cisr.students.config import Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution
 from cisr.students.multipliers import multipliers, uniform_log_weights
-from cisr.students.networks import ObservationSpec, Params
+from cisr.students.networks import Forward, ObservationSpec, Params
 
 ADAM_DECAY, ADAM_SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-5
 ADVANTAGE_EPSILON = 1e-8
@@ -85,10 +85,10 @@ def update(
     hyper: Hyperparameters,
     key: jax.Array,
     config: StudentConfig,
-    observation: ObservationSpec,
+    forward: Forward,
     distribution: Distribution,
 ) -> Learner:
-    """`n_epochs` passes over the rollout in shuffled minibatches."""
+    """`n_epochs` passes over the rollout in shuffled minibatches; `forward` is the student's network."""
     rewards = lagrangian(rollout.rewards, rollout.costs, multipliers(learner.log_weights, hyper.multiplier_bound))
     advantages = advantage(rollout, rewards, hyper)
     batch = Sample(
@@ -103,8 +103,7 @@ def update(
     batch = jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), batch)
 
     def loss_of(params: Params, sample: Sample) -> jax.Array:
-        outputs = networks.apply(config.network, observation, params, sample.observations)
-        return loss(outputs, sample, hyper, distribution)
+        return loss(forward(params, sample.observations), sample, hyper, distribution)
 
     def step(state: tuple[Params, Adam], indices: jax.Array) -> tuple[tuple[Params, Adam], None]:
         params, adam = state

@@ -12,7 +12,7 @@ import numpy as np
 
 from cisr.students import networks, ppo
 from cisr.students.config import Convolutional, Hyperparameters, StudentConfig
-from cisr.students.distributions import Distribution
+from cisr.students.distributions import Distribution, sample
 from cisr.students.multipliers import exponentiated_gradient, multipliers
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Adam, Learner, Rollout
@@ -31,21 +31,20 @@ class Program:
 
     def __init__(self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution) -> None:
         on_cpu = jax.default_backend() == "cpu"
-        # On a CPU, students one after the other: XLA's batched matrix products are slower there than single ones.
-        # Small perceptrons act faster side by side: the loop would cost more than the arithmetic.
-        learn_map = _one_by_one if on_cpu else jax.vmap
+        # Small perceptrons act faster side by side even on a CPU: a loop would cost more than the arithmetic.
+        forward = networks.forward_for(config.network, observation)
         act_map = _one_by_one if on_cpu and isinstance(config.network, Convolutional) else jax.vmap
 
         def act(learner: Learner, observations: jax.Array, key: jax.Array, deterministic: bool) -> Acts:
-            outputs = networks.apply(config.network, observation, learner.params, observations)
-            actions = distribution.mode(outputs.policy) if deterministic else distribution.sample(key, outputs.policy)
+            outputs = forward(learner.params, observations)
+            actions = distribution.mode(outputs.policy) if deterministic else sample(distribution, key, outputs.policy)
             return Acts(actions, distribution.log_prob(outputs.policy, actions), outputs.value)
 
         def value(learner: Learner, observations: jax.Array) -> jax.Array:
-            return networks.apply(config.network, observation, learner.params, observations).value
+            return forward(learner.params, observations).value
 
         def update(learner: Learner, rollout: Rollout, hyper: Hyperparameters, key: jax.Array) -> Learner:
-            return ppo.update(learner, rollout, hyper, key, config, observation, distribution)
+            return ppo.update(learner, rollout, hyper, key, config, forward, distribution)
 
         def respond(learner: Learner, violations: jax.Array, hyper: Hyperparameters) -> Learner:
             moved = exponentiated_gradient(learner.log_weights, violations, hyper.multiplier_rate)
@@ -69,7 +68,7 @@ class Program:
         self.value: Callable[..., jax.Array] = jax.jit(act_map(value))
         """value(learners, observations (S, E, ...)) -> (S, E)"""
         self.update: Callable[..., Learner] = jax.jit(
-            lambda learners, rollouts, hypers, seeds, count: learn_map(update)(
+            lambda learners, rollouts, hypers, seeds, count: over_students(update)(
                 learners, rollouts, hypers, _keys(seeds, count)
             )
         )
@@ -117,6 +116,12 @@ def learners_from_arrays(arrays: dict[str, np.ndarray]) -> Learner:
 
     adam = Adam(mean=part("adam.mean"), square=part("adam.square"), steps=jnp.asarray(arrays["adam.steps"]))
     return Learner(params=part("params"), adam=adam, log_weights=jnp.asarray(arrays["log_weights"]))
+
+
+def over_students(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Map heavy work over students: side by side on an accelerator; one after the other on a CPU, where XLA's batched
+    matrix products are slower than single ones."""
+    return _one_by_one(function) if jax.default_backend() == "cpu" else jax.vmap(function)
 
 
 def _one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:

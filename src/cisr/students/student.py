@@ -13,7 +13,7 @@ import numpy as np
 from cisr.errors import ConfigError
 from cisr.students import networks
 from cisr.students.config import StudentConfig
-from cisr.students.distributions import Categorical
+from cisr.students.distributions import Categorical, sample
 from cisr.students.networks import ObservationSpec, Params
 
 FORMAT = "cisr student 1"
@@ -35,7 +35,7 @@ class Student:
 
         def act(params: Params, observations: jax.Array, key: jax.Array, deterministic: bool) -> jax.Array:
             logits = networks.apply(config.network, observation, params, observations).policy
-            return distribution.mode(logits) if deterministic else distribution.sample(key, logits)
+            return distribution.mode(logits) if deterministic else sample(distribution, key, logits)
 
         self._act = jax.jit(act, static_argnums=3)
         self._draws = 0

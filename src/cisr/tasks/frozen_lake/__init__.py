@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -20,6 +20,9 @@ from cisr.students.config import Convolutional, Perceptron, StudentConfig
 from cisr.task import Move, Task, Teaching
 from cisr.tasks import Scale
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, LAKE_REWARD, MOVE_REWARD, PAPER_MAP, SLIP, Lake
+
+if TYPE_CHECKING:
+    from cisr.tasks.frozen_lake.twin import LakeTwin
 
 
 class MapImage(gymnasium.ObservationWrapper[np.ndarray, int, int]):
@@ -56,6 +59,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     fields: dict[str, Any] = {
         "name": "frozen-lake",
         "make_env": make_env,
+        "twin": lambda: _twin(lake),
         "place": place,
         "danger": _on(lake.where("H")),
         "success": _on(lake.where("G")),
@@ -71,6 +75,12 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     }
     fields |= changes
     return Task(**fields)
+
+
+def _twin(lake: Lake) -> LakeTwin:
+    from cisr.tasks.frozen_lake.twin import LakeTwin  # brings in jax
+
+    return LakeTwin(lake)
 
 
 def near(lake: Lake, distance: int) -> Callable[[Array], Array]:

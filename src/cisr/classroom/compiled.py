@@ -1,0 +1,92 @@
+"""The compiled lane: a batch of students and their environments in one program. Needs jax and numpy, not gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from cisr.classroom.cohort import Cohort
+from cisr.classroom.lane import Lane, UnitSummary
+from cisr.classroom.records import OUTCOMES, Batch, Checkpoint, Deployment, Event, Lesson, Progress
+from cisr.classroom.supervised import Rules
+from cisr.constraints import CONSTRAINTS
+from cisr.intervention import Intervention
+from cisr.students.config import StudentConfig
+from cisr.students.ppo import Learner
+from cisr.task import Task
+
+
+def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) -> Iterator[Event]:
+    """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
+    return CompiledLane(lesson, batch).run(checkpoint)
+
+
+class CompiledLane(Lane):
+    def __init__(self, lesson: Lesson, batch: Batch) -> None:
+        used = {name for student in batch.enrolments for name in student.policy.interventions_used}
+        extra = tuple(sorted(used - {*lesson.task.intervention_names, "none"}))
+        self.cohort = cohort_for(lesson.task, batch.enrolments[0].config.shape, extra)
+        super().__init__(lesson, batch, self.cohort.program)
+
+    def _train(
+        self, unit: int, learners: Learner, interventions: Sequence[Intervention]
+    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
+        learners, sums = self.cohort.unit(
+            learners, self._rules(interventions), self.hypers, self._seeds(f"unit {unit}")
+        )
+        total = jax.tree.map(lambda x: np.asarray(x, float), sums)
+        yield Progress(self.config.steps_per_unit * self.errors.count(None))
+        rescues = total.constraint_values[:, CONSTRAINTS.index("rescues")]
+        successes = total.outcomes[:, OUTCOMES.index("success")]
+        return learners, [
+            UnitSummary(
+                episodes=int(n),
+                mean_return=float(total.total_reward[k] / n),
+                success=float(successes[k] / n),
+                violation=float(rescues[k] / n),
+                rescues=int(total.rescues[k]),
+                failures=int(total.failures[k]),
+            )
+            for k, n in enumerate(total.episodes)
+        ]
+
+    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+        if all(self.errors):
+            return (None,) * len(self.students)
+        rules = self._rules([self.task.intervention(under)] * len(self.students))
+        safe = under == self.task.safe_evaluation
+        violation_score = np.float32(-2 * self.task.horizon * self.task.max_reward if safe else np.nan)
+        sums = self.cohort.deploy(learners, rules, self._seeds(name), violation_score)
+        total = jax.tree.map(lambda x: np.asarray(x, float), sums)
+        deployments = [
+            Deployment(
+                under=under,
+                steps=int(total.steps[k]),
+                episodes=int(n),
+                mean_return=float(total.total_reward[k] / n),
+                score=float(total.score[k] / n),
+                failures=int(total.failures[k]),
+                rescues=int(total.rescues[k]),
+                outcomes={outcome: float(total.outcomes[k, i] / n) for i, outcome in enumerate(OUTCOMES)},
+            )
+            for k, n in enumerate(total.episodes)
+        ]
+        return tuple(None if error else d for error, d in zip(self.errors, deployments, strict=True))
+
+    def _rules(self, interventions: Sequence[Intervention]) -> Rules:
+        each = [self.cohort.supervised.rules(intervention) for intervention in interventions]
+        return Rules(*(np.stack(column) for column in zip(*each, strict=True)))
+
+
+_cohorts: dict[tuple[Any, ...], Cohort] = {}
+
+
+def cohort_for(task: Task, shape: StudentConfig, extra: tuple[str, ...]) -> Cohort:
+    """The program for a task and students of one shape, made once for each task object; it keeps the task alive."""
+    key = (id(task), shape, extra)
+    if key not in _cohorts:
+        _cohorts[key] = Cohort(task, shape, extra)
+    return _cohorts[key]

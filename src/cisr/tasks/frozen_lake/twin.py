@@ -1,0 +1,83 @@
+"""Frozen Lake as pure functions: the transition table of Gymnasium's `FrozenLake-v1`, looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from cisr.intervention import Array
+from cisr.students.networks import ObservationSpec
+from cisr.tasks.frozen_lake.lake import GOAL_REWARD, LAKE_REWARD, MOVE_REWARD, SLIP, Lake
+from cisr.twin import Outcome
+
+DIRECTIONS = ((0, -1), (1, 0), (0, 1), (-1, 0))
+"""Gymnasium's actions as (row, column): left, down, right, up."""
+
+
+class LakeParameters(NamedTuple):
+    """All that one map has of its own."""
+
+    destinations: Array  # (tiles, actions, 3) after a slip to one side, as intended, to the other side
+    cumulative: Array  # (3,) probabilities of these, added up
+    rewards: Array  # (tiles,) for moving onto a tile
+    terminal: Array  # (tiles,) bool
+    start: Array  # () tile
+
+
+@dataclass(frozen=True)
+class LakeTwin:
+    """A state is the tile's number, (...)."""
+
+    lake: Lake
+    n_actions: int = 4
+    n_reset_uniforms: int = 0
+    n_step_uniforms: int = 1
+
+    @property
+    def observation(self) -> ObservationSpec:
+        return ObservationSpec(self.lake.images.shape[1:])
+
+    @property
+    def table(self) -> np.ndarray:
+        return self.lake.images
+
+    @cached_property
+    def parameters(self) -> LakeParameters:
+        lake = self.lake
+        height, width = lake.tiles.shape
+        row, column = np.divmod(np.arange(height * width), width)
+        moved = np.stack(
+            [np.clip(row + dr, 0, height - 1) * width + np.clip(column + dc, 0, width - 1) for dr, dc in DIRECTIONS],
+            axis=1,
+        )  # (tiles, directions)
+        slips = np.array([[(a - 1) % 4, a, (a + 1) % 4] for a in range(4)])  # (actions, 3)
+        return LakeParameters(
+            destinations=moved[:, slips].astype(np.int32),
+            cumulative=np.cumsum([SLIP / 2, 1 - SLIP, SLIP / 2]).astype(np.float32),
+            rewards=np.select([lake.where("G"), lake.where("H")], [GOAL_REWARD, LAKE_REWARD], MOVE_REWARD).astype(
+                np.float32
+            ),
+            terminal=lake.where("G") | lake.where("H"),
+            start=np.int32(np.flatnonzero(lake.where("S"))[0]),
+        )
+
+    def reset(self, parameters: LakeParameters, u: Array) -> Array:
+        return jnp.broadcast_to(parameters.start, u.shape[:-1])
+
+    def step(self, parameters: LakeParameters, state: Array, action: Array, u: Array) -> Outcome:
+        slip = jnp.sum(u >= parameters.cumulative[:-1], axis=-1)  # which of the three ways
+        moved = parameters.destinations[state, action, slip]
+        return Outcome(state=moved, reward=parameters.rewards[moved], terminated=parameters.terminal[moved])
+
+    def vector(self, state: Array) -> Array:
+        return state[..., None]
+
+    def place(self, state: Array, vector: Array) -> Array:
+        return vector[..., 0]
+
+    def observe(self, parameters: LakeParameters, state: Array) -> Array:
+        return state

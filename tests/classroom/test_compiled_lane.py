@@ -1,0 +1,120 @@
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+import tiny
+
+from cisr import ConfigError, Fixed, Schedule, Switching, Threshold
+from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
+from cisr.classroom.compiled import cohort_for, train
+from cisr.lesson import choose_lane
+
+LESSON = Lesson(task=tiny.compiled, lane="compiled")
+POLICIES = {
+    "SR1": Fixed("SR1"),
+    "HR": Fixed("HR"),
+    "none": Fixed("none"),
+    "taught": Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=0.5),)),
+    "later": Schedule(("SR2", "SR1", "HR")),
+}
+
+
+def batch(*names, config=tiny.student):
+    students = tuple(Enrolment(name=n, policy=POLICIES[n], config=config, seed=k) for k, n in enumerate(names))
+    return Batch(name="batch", enrolments=students)
+
+
+def events(lesson, of, checkpoint=None):
+    return [event for event in train(lesson, of, checkpoint) if not isinstance(event, Progress)]
+
+
+@pytest.fixture(scope="module")
+def taught():
+    return events(LESSON, batch(*POLICIES))
+
+
+def assert_equal(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one.weights, other.weights)
+    assert (one.unit, one.records, one.errors) == (other.unit, other.records, other.errors)
+
+
+def test_the_same_seeds_give_the_same_students(taught):
+    again = events(LESSON, batch(*POLICIES))
+    for one, other in zip(taught[:-1], again[:-1], strict=True):
+        assert_equal(one, other)
+    assert taught[-1] == again[-1]
+
+
+def test_going_on_from_a_checkpoint_changes_nothing(taught):
+    rest = events(LESSON, batch(*POLICIES), taught[0])
+    for one, other in zip(taught[1:-1], rest[:-1], strict=True):
+        assert_equal(one, other)
+    assert taught[-1] == rest[-1]
+
+
+def test_nobody_fails_under_an_intervention_and_students_without_one_do(taught):
+    for checkpoint in taught[:-1]:
+        failures = {name: r.log.failures for name, r in zip(POLICIES, checkpoint.records, strict=True)}
+        assert {name for name, n in failures.items() if n} == {"none"}
+
+
+def test_students_follow_their_curricula(taught):
+    met = [[c.records[k].log.intervention for c in taught[:-1]] for k in range(len(POLICIES))]
+    assert met[0] == ["SR1"] * 3
+    assert met[3] == ["HR"] * 3  # (0, 0) passes its threshold
+    assert met[4] == ["SR2", "SR1", "HR"]
+
+
+def test_units_and_deployments_are_counted_as_in_the_other_lane(taught):
+    for checkpoint in taught[:-1]:
+        for record in checkpoint.records:
+            assert record.log.steps == tiny.student.steps_per_unit
+            assert record.log.episodes >= 1
+            assert record.log.violation >= -0.1
+    for deployment in taught[-1].deployments:
+        assert sum(deployment.outcomes.values()) == pytest.approx(1.0)
+        assert deployment.failures == round(deployment.outcomes["failure"] * deployment.episodes)
+        assert deployment.steps >= tiny.task.deployment_steps
+
+
+def test_switching_curricula_compiles_nothing_new(taught):
+    cohort = cohort_for(tiny.compiled, tiny.student.shape, ())
+    compiled = cohort.unit._cache_size()
+    events(LESSON, Batch(name="other", enrolments=batch(*POLICIES).enrolments[::-1]))
+    assert cohort.unit._cache_size() == compiled
+
+
+def test_longer_rewinds_train_too():
+    policy = Schedule(("Back-2", "Back-4", "SR1"))
+    student = Enrolment(name="back", policy=policy, config=tiny.student, seed=1)
+    *checkpoints, end = events(LESSON, Batch(name="back", enrolments=(student,)))
+    assert all(c.records[0].log.failures == 0 and c.records[0].log.rescues > 0 for c in checkpoints)
+    assert isinstance(end, Graduation)
+
+
+def test_both_lanes_agree_on_what_random_students_meet():
+    """Students that do not learn see the same distribution of episodes in both lanes."""
+    from cisr.classroom import gymnasium
+
+    config = dataclasses.replace(tiny.student, learning_rate=0.0, n_steps=256, updates_per_round=4)
+    task = dataclasses.replace(tiny.compiled, n_units=1, deployment_steps=4000)
+    students = tuple(Enrolment(name=f"s{k}", policy=POLICIES["SR1"], config=config, seed=k) for k in range(4))
+    found = []
+    for lane in (train, gymnasium.train):
+        checkpoint, end = (
+            e for e in lane(Lesson(task=task), Batch(name="b", enrolments=students)) if not isinstance(e, Progress)
+        )
+        assert isinstance(checkpoint, Checkpoint)
+        rates = [r.log.rescues / r.log.steps for r in checkpoint.records]
+        fell = [d.outcomes["failure"] for d in end.deployments]
+        found.append((np.mean(rates), np.mean(fell)))
+    assert found[0][0] == pytest.approx(found[1][0], abs=0.02)
+    assert found[0][1] == pytest.approx(found[1][1], abs=0.05)
+
+
+def test_a_task_without_a_twin_stays_on_the_gymnasium_lane():
+    assert choose_lane(tiny.task, "auto") == "gymnasium"
+    assert choose_lane(tiny.compiled, "auto") == "compiled"
+    with pytest.raises(ConfigError, match="has no compiled twin"):
+        choose_lane(tiny.task, "compiled")
