@@ -252,7 +252,9 @@ def train_own(task: Task, label: str, policy: CurriculumPolicy, n_students: int,
                     report(OWN, student.name, record.log, task.n_units)
 
     with Store(None) as store:
-        comparison = compare(task, {label: policy}, n_students=n_students, store=store, seed=seed, lane="gymnasium", listener=listen)
+        comparison = compare(
+            task, {label: policy}, n_students=n_students, store=store, seed=seed, lane="gymnasium", listener=listen
+        )
     return list(comparison.transcripts[label])
 
 
