@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import platform
 from collections.abc import Callable
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.classroom import Batching, Lesson, UnitLog, default_observe
@@ -57,8 +60,18 @@ def settle(store: Store, name: str, lesson: Lesson) -> Batching:
     settings = {"task": task.name, "scale": task.scale, "lane": lesson.lane, "definition": describe(task)}
     store.settle(settings | {f"deployment of {name}": deployed})
     if "batching" not in store.settings():
-        store.settle({"batching": Batching.for_this_machine(lesson.lane)._asdict()})
+        store.settle({"batching": Batching.for_this_machine(lesson.lane)._asdict(), "made with": versions()})
+        store.settle({} if task.floor_plan is None else {"floor plan": task.floor_plan})
     return Batching(**store.settings()["batching"])
+
+
+def versions() -> dict[str, str]:
+    """What a store was made with: needed to make it again, not to go on with it."""
+    found = {"python": platform.python_version()}
+    for package in ("cisr", "jax", "numpy", "gymnasium", "scikit-learn"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def describe(task: Task) -> dict[str, Any]:

@@ -48,6 +48,7 @@ CREATE TABLE rounds (
     score REAL, sem REAL, model TEXT NOT NULL,
     PRIMARY KEY (study, round)
 ) WITHOUT ROWID;
+CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -281,6 +282,15 @@ class Store:
                 (score, sem, study, number),
             )
 
+    def keep_findings(self, study: str, found: Mapping[str, Any]) -> None:
+        """What a finished study found: its best policy and what its teacher's model looks like."""
+        with self._guard(), self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?)", (study, _json(found)))
+
+    def findings(self) -> dict[str, dict[str, Any]]:
+        """What each finished study found, by its name."""
+        return {study: json.loads(found) for study, found in self._db.execute("SELECT * FROM findings ORDER BY study")}
+
     # Inside
 
     def _insert_unit(self, student: str, record: UnitRecord) -> None:
@@ -416,7 +426,11 @@ def _unit(row: dict[str, Any]) -> UnitLog:
 
 
 def _deployment(text: str | None) -> Deployment | None:
-    return None if text is None else Deployment(**json.loads(text))
+    if text is None:
+        return None
+    fields = json.loads(text)
+    visits = None if fields["visits"] is None else tuple(fields["visits"])
+    return Deployment(**{**fields, "visits": visits})
 
 
 def _json(value: Any) -> str:

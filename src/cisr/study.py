@@ -147,6 +147,7 @@ class Study:
                     for past in self._try(teacher, store, classroom, told, together):
                         on_round(told, past)
                         told += 1
+            store.keep_findings(self.name, {"best": teacher.best(), "model": teacher.describe()})
             return StudyResult(
                 policy=Switching.from_parameters(teacher.best()),
                 rounds=tuple(store.rounds(self.name)[: self.n_policies]),

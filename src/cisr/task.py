@@ -6,7 +6,7 @@ All predicates are array code over a leading batch shape `(...)`: they index the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -105,6 +105,8 @@ class Task:
     scale: str = "own"
     """Which scale of a built-in task this is: `paper` or `quick`."""
     description: str = ""
+    floor_plan: Mapping[str, Any] | None = None
+    """For reports on grid worlds, as JSON: `rows` of letters and `zones`, the trigger tiles of each intervention."""
 
     def __post_init__(self) -> None:
         names = [intervention.name for intervention in self.interventions]

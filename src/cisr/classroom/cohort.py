@@ -83,7 +83,7 @@ class Cohort:
         self.unit = jax.jit(self._unit)
         """unit(learners, rules, hypers, seeds (S,)) -> (learners, Sums over the unit)"""
         self.deploy = jax.jit(self._deploy)
-        """deploy(learners, rules, seeds (S,), violation_score) -> Sums over the episodes that count"""
+        """deploy(learners, rules, seeds (S,), violation_score) -> Sums over the episodes that count, visits (S, n)"""
 
     def _unit(self, learners: Learner, rules: Rules, hypers: Hyperparameters, seeds: Array) -> tuple[Learner, Sums]:
         keys = jax.vmap(jax.random.key)(seeds)
@@ -149,33 +149,41 @@ class Cohort:
         rollout = Rollout(observations, actions, log_probs, values, rewards, costs, ends, beyond, last_values)
         return envs, sums, rollout
 
-    def _deploy(self, learners: Learner, rules: Rules, seeds: Array, violation_score: Array) -> Sums:
+    def _deploy(self, learners: Learner, rules: Rules, seeds: Array, violation_score: Array) -> tuple[Sums, Array]:
         one = partial(self._one_deployment, violation_score=violation_score)
         return jax.vmap(one)(learners, rules, jax.vmap(jax.random.key)(seeds))
 
-    def _one_deployment(self, learner: Learner, rules: Rules, key: jax.Array, violation_score: Array) -> Sums:
-        """Many environments at once; episodes begun within the budget count, and they are run to their end."""
+    def _one_deployment(
+        self, learner: Learner, rules: Rules, key: jax.Array, violation_score: Array
+    ) -> tuple[Sums, Array]:
+        """Many environments at once; episodes begun within the budget count, and they are run to their end.
+
+        Also returns how many steps were begun at each of a finite task's observations (n,); empty for other tasks.
+        """
         task, parameters = self.task, self._parameters
         n = max(self.config.n_envs, min(task.deployment_steps // task.horizon, MAX_DEPLOYMENT_ENVS))
         budget = -(-task.deployment_steps // n)
         steps = budget + task.horizon
         look_up = self._frozen(learner.params)
 
-        def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], None]:
+        def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], tuple[Array, Array]]:
             envs, sums = state
             noise, clock = now
-            policy = look_up(self.twin.observe(parameters, envs.state)).policy
+            seen = self.twin.observe(parameters, envs.state)
+            policy = look_up(seen).policy
             deterministic = task.deterministic_deployment
             actions = self.distribution.mode(policy) if deterministic else self.distribution.act(policy, noise.action)
             envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
             ends, counted = stepped.terminated | stepped.truncated, envs.began < budget
             sums = _add(sums, envs, stepped, ends & counted, counted, violation_score)
-            return (self.supervised.restart(parameters, envs, ends, noise.reset, clock + 1), sums), None
+            return (self.supervised.restart(parameters, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
 
         noise = self._noise(key, steps, n)
         start = (self._start(key, n), _no_sums_of_one())
-        (_, sums), _ = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
-        return sums
+        (_, sums), (seen, counted) = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
+        if self.twin.table is None:
+            return sums, jnp.zeros(0)
+        return sums, jnp.zeros(len(self.twin.table)).at[seen.ravel()].add(counted.ravel())
 
     def _forward(self, params: Params, observations: Array) -> Outputs:
         """Policy and value; for a finite task `observations` are numbers into its table."""

@@ -59,8 +59,9 @@ class CompiledLane(Lane):
         rules = self._rules([self.task.intervention(under)] * len(self.students))
         safe = under == self.task.safe_evaluation
         violation_score = np.float32(-2 * self.task.horizon * self.task.max_reward if safe else np.nan)
-        sums = self.cohort.deploy(learners, rules, self._seeds(name), violation_score)
+        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), violation_score)
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
+        visits = np.asarray(seen, int)
         deployments = [
             Deployment(
                 under=under,
@@ -71,6 +72,7 @@ class CompiledLane(Lane):
                 failures=int(total.failures[k]),
                 rescues=int(total.rescues[k]),
                 outcomes={outcome: float(total.outcomes[k, i] / n) for i, outcome in enumerate(OUTCOMES)},
+                visits=tuple(visits[k].tolist()) if visits.size else None,
             )
             for k, n in enumerate(total.episodes)
         ]

@@ -42,6 +42,8 @@ class Deployment:
     rescues: int
     outcomes: Mapping[str, float]
     """Rate of each of OUTCOMES."""
+    visits: tuple[int, ...] | None = None
+    """Steps spent on each of a finite task's observations, where the lane counts them."""
 
     @property
     def success(self) -> float:

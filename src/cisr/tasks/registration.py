@@ -2,4 +2,4 @@
 
 import gymnasium
 
-gymnasium.register(id="cisr/FrozenLake-v0", entry_point="cisr.tasks.frozen_lake:make_induced_env")
+gymnasium.register(id="cisr/FrozenLake-v0", entry_point="cisr.tasks.frozen_lake.environment:make_induced_env")

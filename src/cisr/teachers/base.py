@@ -79,6 +79,10 @@ class Teacher(ABC):
     def best(self) -> Parameters:
         """The tried point that this teacher would use; an error while nothing has a score."""
 
+    def describe(self) -> dict[str, Any]:
+        """What this teacher has learned, as JSON for a report; empty without a model or data."""
+        return {}
+
     def hyperparameters(self) -> dict[str, Any]:
         """What the model of this teacher has been fitted to, for the record; empty without a model or data."""
         return {}

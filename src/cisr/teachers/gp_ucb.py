@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # scikit-learn and scipy are imported where they are used
     from cisr.teachers.kernel import Posterior
 
 Floats = NDArray[np.float64]
+SLICE_POINTS = 41
 Setting = Literal["paper", "ours"]
 
 
@@ -205,6 +206,18 @@ class GPUCB(Teacher):
             "lengthscales": {p.name: float(unit(p) * scaled) for p, scaled in lengthscales},
             "noise_variance": float(white.noise_level),
         }
+
+    def describe(self) -> dict[str, Any]:
+        """The hyperparameters, and the posterior along each real parameter with all others as in the best policy."""
+        if self._model() is None:
+            return {}
+        best = self.best()
+        slices = {}
+        for p in self.space.reals:
+            at = np.linspace(p.low, p.high, SLICE_POINTS).tolist()
+            mean, sd = self.posterior([{**best, p.name: value} for value in at])
+            slices[p.name] = {"at": at, "mean": mean.tolist(), "sd": sd.tolist()}
+        return {"setting": self.setting, "hyperparameters": self.hyperparameters(), "slices": slices}
 
     def _promising_point(self, posterior: Posterior, number: int) -> Parameters:
         from cisr.teachers.kernel import maximise_ucb

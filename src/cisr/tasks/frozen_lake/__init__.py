@@ -11,30 +11,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
-from cisr.cmdp import InducedCMDP
 from cisr.intervention import Array, Intervention, Rewind, ToStart
 from cisr.students.config import Convolutional, Perceptron, StudentConfig
 from cisr.task import Move, Task, Teaching
 from cisr.tasks import Scale
-from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, LAKE_REWARD, MOVE_REWARD, PAPER_MAP, SLIP, Lake
+from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, PAPER_MAP, Lake
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from cisr.tasks.frozen_lake.twin import LakeTwin
-
-
-class MapImage(gymnasium.ObservationWrapper[np.ndarray, int, int]):
-    """Shows the student the whole map with itself on it, instead of its tile number."""
-
-    def __init__(self, env: gymnasium.Env[int, int], lake: Lake) -> None:
-        super().__init__(env)
-        self._images = lake.images
-        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, self._images.shape[1:], np.float32)
-
-    def observation(self, observation: int) -> np.ndarray:
-        return np.array(self._images[observation])  # a copy: callers keep what they are given
 
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
@@ -42,15 +30,9 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     images = lake.images
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
-        env = gymnasium.make(
-            "FrozenLake-v1",
-            desc=list(lake.rows),
-            success_rate=1.0 - SLIP,
-            reward_schedule=(GOAL_REWARD, LAKE_REWARD, MOVE_REWARD),
-            max_episode_steps=fields["horizon"],
-            **options,
-        )
-        return MapImage(env, lake)
+        from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled lane does without
+
+        return environment.make_env(lake, fields["horizon"], **options)
 
     def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
         env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
@@ -71,6 +53,12 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
         "horizon": HORIZON,
         "safe_evaluation": "HR",
         "rewind_like": "SR1",
+        "floor_plan": {
+            "rows": list(lake.rows),
+            "zones": {
+                name: np.flatnonzero(lake.near_lakes(d)).tolist() for name, d in (("SR1", 1), ("SR2", 2), ("HR", 1))
+            },
+        },
         "max_reward": GOAL_REWARD,
     }
     fields |= changes
@@ -165,9 +153,3 @@ def _quick_scale() -> Task:
             setting="ours",
         ),
     )
-
-
-def make_induced_env(intervention: str = "none", render_mode: str | None = None) -> InducedCMDP:
-    """What `gymnasium.make("cisr/FrozenLake-v0", intervention="SR1")` makes."""
-    options = {} if render_mode is None else {"render_mode": render_mode}
-    return InducedCMDP(frozen_lake(), intervention, **options)
