@@ -11,7 +11,7 @@ rounds with restarted environments, multipliers by exponentiated gradient after 
 switch of the intervention, the time limit as a terminal state, and the rule that ends the deployment in M. Shared code:
 the CMDP, the curriculum policy and the multipliers' step. Written anew on the Stable-Baselines3 side: the learner
 (policy, rollouts, advantages, loss), the accounts of episodes, the loop over units and the deployment. What cannot be
-made equal is said in `sb3_common.py`.
+made equal is said in `cisr.bench.sb3`.
 
 A large p-value alone shows nothing with a handful of students: look at the interval of the difference as well.
 """
@@ -51,13 +51,14 @@ from cisr import (
     compare,
     get_task,
 )
+from cisr.bench import student_of
+from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
 from cisr.classroom import Batch, Checkpoint, Event, default_observe
 from cisr.cli import parse_curriculum
 from cisr.compare import Estimate, summarise_group
 from cisr.constraints import CONSTRAINTS
 from cisr.seeding import check_seed, derive_seed, generator
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
-from sb3_common import build_ppo, forget_optimiser, one_thread_per_process, student_of
 
 FL_A = Switching(
     interventions=("SR1", "SR2", "HR"),

@@ -106,10 +106,7 @@ def compare(
         raise ConfigError("There is no curriculum to compare: name at least one.")
     check_seed(seed)
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
-    enrolments = {
-        label: [_enrol(task, policy, seed, f"{name}/{label}/{k:03d}") for k in range(n_students)]
-        for label, policy in curricula.items()
-    }
+    enrolments = enrol(task, curricula, n_students, seed, name)
     with opened(store) as kept:
         batching = settle(kept, name, lesson)
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
@@ -152,5 +149,16 @@ def estimate(values: Sequence[float], seed: int = 0) -> Estimate:
     return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high))
 
 
-def _enrol(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
-    return Enrolment(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))
+def enrol(
+    task: Task, curricula: Mapping[str, CurriculumPolicy], n_students: int, seed: int, name: str
+) -> dict[str, list[Enrolment]]:
+    """New students for each curriculum, named `<comparison>/<label>/<number>`."""
+
+    def student(policy: CurriculumPolicy, called: str) -> Enrolment:
+        config, own_seed = student_config(task, seed, called), derive_seed(seed, called)
+        return Enrolment(name=called, policy=policy, config=config, seed=own_seed)
+
+    return {
+        label: [student(policy, f"{name}/{label}/{k:03d}") for k in range(n_students)]
+        for label, policy in curricula.items()
+    }

@@ -1,4 +1,4 @@
-"""Compiled programs are kept on disk between runs, so that a second run starts at once."""
+"""How JAX is set up wherever students are trained."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ SHORTEST_WORTH_KEEPING = 0.2
 """Seconds of compilation."""
 
 
-def keep_on_disk() -> None:
-    """Use JAX's compilation cache in the user's cache folder, unless JAX has been told of another one."""
+def set_up_jax() -> None:
+    """Full float32 products on every device, and compiled programs kept on disk, so that a second run starts at once.
+
+    The cache is JAX's own, in the user's cache folder unless JAX has been told of another one. Accelerators would round
+    the factors of float32 products to 10 bits by default: a few per cent faster, and no longer the same student.
+    """
     import jax
 
     config: Any = jax.config
+    config.update("jax_default_matmul_precision", "float32")
     if config.jax_compilation_cache_dir is None:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         config.update("jax_compilation_cache_dir", str(caches / "cisr" / "xla"))

@@ -7,7 +7,7 @@ to the teacher. A policy whose students all failed is told as such, never left o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,12 @@ from cisr.task import Task
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
 
 MakeTeacher = Callable[[SearchSpace, int], Teacher]
+Listener = Callable[[Batch, Event], None]
+OnRound = Callable[[int, Round], None]
+
+
+def ignore(batch: Batch, event: Event) -> None:
+    """A listener that does not listen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +118,7 @@ class Study:
         self.seed = check_seed(seed)
         self.score = score
         self._store = store
-        self._lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
+        self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
 
@@ -124,38 +130,43 @@ class Study:
     def n_students(self) -> int:
         return self.n_policies * self.task.teaching.class_size
 
-    def run(
-        self,
-        listener: Callable[[Batch, Event], None] = lambda batch, event: None,
-        on_round: Callable[[int, Round], None] = lambda number, result: None,
-    ) -> StudyResult:
+    def run(self, listener: Listener = ignore, on_round: OnRound = lambda number, result: None) -> StudyResult:
         """Go on until all rounds are done. Listeners hear what happens in the classroom, and each round's result."""
+        with opened(self._store) as store:
+            (result,) = run_together([self], store, self._n_workers, listener, on_round)
+        return result
+
+    def lessons(
+        self, store: Store, on_round: OnRound
+    ) -> Generator[list[Enrolment], dict[str, Transcript], StudyResult]:
+        """Algorithm 1 as a coroutine: yields the students of the next rounds, is sent their transcripts by name."""
         teacher = self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
         told = 0
-        with opened(self._store) as store:
-            batching = settle(store, self.name, self._lesson)
-            for past in store.rounds(self.name)[: self.n_policies]:
-                if past.told:
-                    teacher.tell(past.parameters, past.score, past.sem)
-                    on_round(told, past)
-                    told += 1
-            with Classroom(
-                self._lesson, store, batching=batching, n_workers=self._n_workers, listener=listener
-            ) as classroom:
-                while told < self.n_policies:
-                    together = max(self.task.teaching.n_initial - told, 1)
-                    for past in self._try(teacher, store, classroom, told, together):
-                        on_round(told, past)
-                        told += 1
-            store.keep_findings(self.name, {"best": teacher.best(), "model": teacher.describe()})
-            return StudyResult(
-                policy=Switching.from_parameters(teacher.best()),
-                rounds=tuple(store.rounds(self.name)[: self.n_policies]),
-                transcripts=tuple(store.transcripts(f"{self.name}/")),
-            )
+        for past in store.rounds(self.name)[: self.n_policies]:
+            if past.told:
+                teacher.tell(past.parameters, past.score, past.sem)
+                on_round(told, past)
+                told += 1
+        while told < self.n_policies:
+            together = max(self.task.teaching.n_initial - told, 1)
+            proposed = self._propose(teacher, store, told, together)
+            classes = [self._class(number, parameters) for number, parameters in enumerate(proposed, told)]
+            taught = yield [student for students in classes for student in students]
+            for number, (parameters, students) in enumerate(zip(proposed, classes, strict=True), told):
+                score, sem = summarise([taught[student.name] for student in students], self.score)
+                store.tell(self.name, number, score, sem)
+                teacher.tell(parameters, score, sem)
+                on_round(number, store.rounds(self.name)[number])
+            told += together
+        store.keep_findings(self.name, {"best": teacher.best(), "model": teacher.describe()})
+        return StudyResult(
+            policy=Switching.from_parameters(teacher.best()),
+            rounds=tuple(store.rounds(self.name)[: self.n_policies]),
+            transcripts=tuple(store.transcripts(f"{self.name}/")),
+        )
 
-    def _try(self, teacher: Teacher, store: Store, classroom: Classroom, first: int, n: int) -> list[Round]:
-        """Rounds first … first + n − 1, taught together: propose, teach, tell."""
+    def _propose(self, teacher: Teacher, store: Store, first: int, n: int) -> list[Parameters]:
+        """Policies number first … first + n − 1: those on record from before, or what the teacher proposes now."""
         proposed = [past.parameters for past in store.rounds(self.name)[first : first + n]]
         if len(proposed) < n:
             asked = teacher.ask(n)
@@ -163,13 +174,7 @@ class Study:
             for number in range(first + len(proposed), first + n):
                 store.propose(self.name, number, asked[number - first], model)
                 proposed.append(asked[number - first])
-        classes = [self._class(number, parameters) for number, parameters in enumerate(proposed, first)]
-        taught = {t.name: t for t in classroom.teach(student for students in classes for student in students)}
-        for number, (parameters, students) in enumerate(zip(proposed, classes, strict=True), first):
-            score, sem = summarise([taught[student.name] for student in students], self.score)
-            store.tell(self.name, number, score, sem)
-            teacher.tell(parameters, score, sem)
-        return store.rounds(self.name)[first : first + n]
+        return proposed
 
     def _class(self, number: int, parameters: Parameters) -> list[Enrolment]:
         policy = Switching.from_parameters(parameters)
@@ -183,6 +188,33 @@ class Study:
             )
             for name in names
         ]
+
+
+def run_together(
+    studies: Sequence[Study],
+    store: Store,
+    n_workers: int | None = None,
+    listener: Listener = ignore,
+    on_round: OnRound = lambda number, result: None,
+) -> list[StudyResult]:
+    """Run independent studies of one task side by side: the students of their rounds share a classroom."""
+    lesson = studies[0].lesson
+    for study in studies:
+        batching = settle(store, study.name, lesson)
+    results: dict[str, StudyResult] = {}
+    running = {study.name: study.lessons(store, on_round) for study in studies}
+    with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+        taught: dict[str, Transcript] | None = None
+        while running:
+            wanted: list[Enrolment] = []
+            for name, lessons in list(running.items()):
+                try:
+                    wanted += next(lessons) if taught is None else lessons.send(taught)
+                except StopIteration as end:
+                    results[name] = end.value
+                    del running[name]
+            taught = {transcript.name: transcript for transcript in classroom.teach(wanted)}
+    return [results[study.name] for study in studies]
 
 
 def summarise(

@@ -12,8 +12,8 @@ from cisr.curricula import (
     Schedule,
     Switching,
     Threshold,
-    incremental,
     load_policy,
+    named_policy,
     policy_from_json,
     save_policy,
 )
@@ -31,7 +31,7 @@ POLICIES = [
     Fixed("SR1"),
     Fixed("none"),
     Schedule(("SR1", "HR")),
-    incremental(2, 5),
+    named_policy("Incremental-2", 5),
     Bandit(("SR1", "SR2", "HR")),
 ]
 SWITCHING = {

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from cisr.curricula import Bandit, Choice, Fixed, Observation, Real, Schedule, Switching, Threshold, incremental
+from cisr.curricula import Bandit, Choice, Fixed, Observation, Real, Schedule, Switching, Threshold, named_policy
 from cisr.errors import ConfigError
 
 RNG = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_a_schedule_looks_at_nobody():
 
 
 def test_incremental_rewinds_x_more_steps_in_every_unit():
-    policy = incremental(2, 3)
+    policy = named_policy("Incremental-2", 3)
     assert curriculum(policy, [Observation()] * 2) == ["Back-2", "Back-4", "Back-6"]
 
 

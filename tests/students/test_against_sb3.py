@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cisr import InducedCMDP, get_task
+from cisr.bench import student_of
 from cisr.students import networks, ppo
 from cisr.students.distributions import Categorical
 from cisr.students.multipliers import multipliers, uniform_log_weights
@@ -22,7 +23,7 @@ with warnings.catch_warnings():
     pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from sb3_common import build_ppo, forget_optimiser, student_of
+    from cisr.bench.sb3 import build_ppo, forget_optimiser
     from sb3_student import Lagrangian
 
 TASK = get_task("frozen-lake")

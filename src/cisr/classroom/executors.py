@@ -112,16 +112,21 @@ class Processes:
         self._arrivals = queue.SimpleQueue()
 
 
+def start_process(module: str, **environment: str) -> subprocess.Popen[bytes]:
+    """The `main` of a module in a process of its own, on one thread; messages go through its pipes."""
+    search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from {module} import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **ONE_THREAD, **environment, "PYTHONPATH": search_path},
+        start_new_session=True,  # Ctrl-C is for this process alone
+    )
+
+
 class _Worker:
     def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
-        search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from cisr.classroom.worker import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path},
-            start_new_session=True,  # Ctrl-C is for the classroom alone
-        )
+        self._process = start_process("cisr.classroom.worker")
         self._lesson: Lesson | None = None
         self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
         self._listener.start()

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
-from cisr.compilation import keep_on_disk
+from cisr.compilation import set_up_jax
 from cisr.errors import CisrError
 
 _LENGTH = struct.Struct("<Q")
@@ -48,6 +48,20 @@ class Broken(NamedTuple):
     details: str
 
 
+def broken_by(error: Exception) -> Broken:
+    """To be called while the error is handled."""
+    users_fault = isinstance(error, CisrError)
+    message = str(error) if users_fault else f"{type(error).__name__}: {error}"
+    return Broken(message, users_fault, traceback.format_exc())
+
+
+def messages_out() -> IO[bytes]:
+    """Standard output for messages alone: what environments print goes to standard error from now on."""
+    outbox = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return outbox
+
+
 def send(stream: IO[bytes], message: Any) -> None:
     """Task and policies may hold lambdas and things from __main__: cloudpickle carries those."""
     import cloudpickle
@@ -70,15 +84,14 @@ def receive(stream: IO[bytes]) -> Iterator[Any]:
 def events_of(job: Job) -> Iterator[Event]:
     assert job.lesson is not None
     lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
-    keep_on_disk()
+    set_up_jax()
     events: Iterator[Event] = lane.train(job.lesson, job.batch, job.checkpoint)
     return events
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the classroom decides when to stop
-    outbox = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what environments print must not mix with the messages
+    outbox = messages_out()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
     lesson: Lesson | None = None
@@ -95,9 +108,7 @@ def main() -> None:
         except BrokenPipeError:
             os._exit(1)
         except Exception as error:
-            fault = isinstance(error, CisrError)
-            message = str(error) if fault else f"{type(error).__name__}: {error}"
-            send(outbox, Broken(message, fault, traceback.format_exc()))
+            send(outbox, broken_by(error))
 
 
 def _listen(stream: io.BufferedReader, inbox: queue.SimpleQueue[Any]) -> None:

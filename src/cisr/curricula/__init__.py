@@ -2,7 +2,7 @@
 
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.files import load_policy, policy_from_json, save_policy
-from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold, incremental
+from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold, named_policy
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "Stage",
     "Switching",
     "Threshold",
-    "incremental",
     "load_policy",
+    "named_policy",
     "policy_from_json",
     "save_policy",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.curricula.base import Observation, Stage
+from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.errors import ConfigError
 
@@ -188,6 +189,8 @@ class Bandit:
         return {"kind": "bandit", "interventions": list(self.interventions)}
 
 
-def incremental(step: int, n_units: int) -> Schedule:
-    """Incremental-x: the rewind grows by x steps with every unit, over interventions named `Back-x`."""
-    return Schedule(tuple(f"Back-{step * unit}" for unit in range(1, n_units + 1)))
+def named_policy(name: str, n_units: int) -> CurriculumPolicy:
+    """`none`, Back-x (a fixed rewind of x steps), Incremental-x (it grows by x with every unit), or an intervention."""
+    if grown := re.fullmatch(r"Incremental-(\d+)", name):
+        return Schedule(tuple(f"Back-{int(grown[1]) * unit}" for unit in range(1, n_units + 1)))
+    return Fixed(name)

@@ -12,13 +12,11 @@ from matplotlib.ticker import MaxNLocator
 
 from cisr.classroom import UnitLog
 from cisr.compare import Comparison
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Distinguishable by colour-blind readers (Okabe and Ito)."""
+from cisr.report.svg import COLOURS
 
 
-def learning_curves(comparison: Comparison, path: Path) -> None:
-    """Success and return by unit, mean over students with a band of one standard error.
+def learning_curves(comparison: Comparison, *paths: Path) -> None:
+    """Success and return by unit, mean over students with a band of one standard error, into each of the files.
 
     Shows the deployments after each unit where there are any, otherwise what was seen in training.
     """
@@ -34,7 +32,8 @@ def learning_curves(comparison: Comparison, path: Path) -> None:
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     figure.suptitle(f"{comparison.task} ({comparison.scale} scale), mean ± standard error over students")
-    figure.savefig(path, dpi=150)
+    for path in paths:
+        figure.savefig(path, dpi=150)
 
 
 def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float]) -> None:

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from cisr.compare import Comparison, Estimate, Row
+from cisr.reproduce import Reproduction
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -32,6 +33,32 @@ def comparison_table(comparison: Comparison) -> Table:
             shown(row.deployment_failures, 3),
             _students(row),
         )
+    return table
+
+
+def reproduction_table(reproduction: Reproduction) -> Table:
+    """Ours beside the paper's, mean ± standard error over repetitions."""
+    table = Table(
+        title=f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
+        f"{reproduction.students} students each",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("curriculum")
+    for heading in ("success", "paper", "training\nfailures", "paper", "return", "paper"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in reproduction.rows:
+        paper = row.published
+        cells: list[str] = []
+        for ours, theirs, digits in (
+            (row.success, paper and paper.success, 3),
+            (row.training_failures, paper and paper.training_failures, 1),
+            (row.mean_return, paper and paper.mean_return, 3),
+        ):
+            spread = "" if math.isnan(ours.sem) else f" ± {ours.sem:,.{digits}f}"
+            cells.append("–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}")
+            cells.append(f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else "")
+        table.add_row(row.curriculum, *cells)
     return table
 
 

@@ -127,9 +127,7 @@ def _quick_scale() -> Task:
     return replace(
         _paper_scale(),
         scale="quick",
-        description="The paper's lake with small perceptron students and 8 units: a teacher in minutes.",
-        n_units=8,
-        deployment_steps=4_000,
+        description="The paper's lake and search, with small perceptron students in classes of 4: minutes, not an hour.",
         student=StudentConfig(
             network=Perceptron(hidden=(64,), activation="tanh"),
             n_envs=4,
@@ -147,9 +145,9 @@ def _quick_scale() -> Task:
             n_switches=2,
             return_range=(-0.5, 5.5),
             violation_range=(0.0, 0.2),
-            n_initial=8,
-            n_rounds=8,
-            class_size=2,
+            n_initial=10,
+            n_rounds=20,
+            class_size=4,
             setting="ours",
         ),
     )

@@ -1,4 +1,4 @@
-"""The paper's student built on Stable-Baselines3, for the benchmarks that compare it with cisr's own.
+"""A task's student built on Stable-Baselines3, to be compared with cisr's own.
 
 Equal by construction: the network and its initialisation, the sizes of rollouts and minibatches, the optimiser and
 every coefficient; all are read from the task's `StudentConfig`. Not equal, because Stable-Baselines3 has it so:
@@ -6,11 +6,16 @@ every coefficient; all are read from the task's `StudentConfig`. Not equal, beca
   unclipped error;
 - advantages are normalised by the standard deviation with n − 1, not n;
 - images lie channels first in its network, so random numbers fall on other weights.
+
+As a program (`main`), this is one process of the benchmark.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,12 +23,14 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
-from cisr import Convolutional, StudentConfig, Task
+from cisr.bench import Ready, Work
 from cisr.classroom.executors import ONE_THREAD
-from cisr.errors import ConfigError
+from cisr.classroom.worker import broken_by, messages_out, receive, send
+from cisr.cmdp import InducedCMDP
+from cisr.students.config import Convolutional, Network, StudentConfig
 from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
 from cisr.students.ppo import ADAM_EPSILON
 
@@ -35,34 +42,31 @@ def one_thread_per_process() -> None:
     os.environ.update(ONE_THREAD, JAX_PLATFORMS="cpu")
 
 
-def student_of(task: Task) -> StudentConfig:
-    """The settings of the task's student, which must be one convolutional student and no population."""
-    if not isinstance(task.student, StudentConfig) or not isinstance(task.student.network, Convolutional):
-        raise ConfigError(f"Task '{task.name}' has students {task.student}: this benchmark needs convolutional ones.")
-    return task.student
-
-
 class Trunk(BaseFeaturesExtractor):  # type: ignore[misc]
-    """The layers that policy and value share: convolutions of stride 1 without padding, then dense layers."""
+    """The layers that policy and value share: convolutions of stride 1 without padding, if any, then dense layers."""
 
-    def __init__(self, observation_space: spaces.Box, network: Convolutional) -> None:
+    def __init__(self, observation_space: spaces.Box | spaces.Discrete, network: Network) -> None:
         super().__init__(observation_space, features_dim=network.hidden[-1])
         activation = ACTIVATIONS[network.activation]
-        height, width, channels = observation_space.shape
+        features = spaces.flatdim(observation_space)  # discrete observations arrive one-hot encoded
+        self.convolutional = isinstance(network, Convolutional)
         layers: list[Any] = []
-        for filters in network.filters:
-            layers += [nn.Conv2d(channels, filters, network.kernel_size), activation()]
-            height, width, channels = height - network.kernel_size + 1, width - network.kernel_size + 1, filters
+        if isinstance(network, Convolutional):
+            assert isinstance(observation_space, spaces.Box)
+            height, width, channels = observation_space.shape
+            for filters in network.filters:
+                layers += [nn.Conv2d(channels, filters, network.kernel_size), activation()]
+                height, width, channels = height - network.kernel_size + 1, width - network.kernel_size + 1, filters
+            features = height * width * channels
         layers.append(nn.Flatten())
-        features = height * width * channels
         for hidden in network.hidden:
             layers += [nn.Linear(features, hidden), activation()]
             features = hidden
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """(n, height, width, channels) -> (n, features)"""
-        return self.layers(images.permute(0, 3, 1, 2))
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """(n, ...), images as (n, height, width, channels), -> (n, features)"""
+        return self.layers(observations.permute(0, 3, 1, 2) if self.convolutional else observations)
 
 
 def build_ppo(config: StudentConfig, envs: VecEnv, seed: int) -> PPO:
@@ -87,6 +91,7 @@ def build_ppo(config: StudentConfig, envs: VecEnv, seed: int) -> PPO:
             "features_extractor_class": Trunk,
             "features_extractor_kwargs": {"network": config.network},
             "ortho_init": False,
+            "normalize_images": False,
             "optimizer_kwargs": {"eps": ADAM_EPSILON},
         },
         seed=seed,
@@ -114,3 +119,25 @@ def forget_optimiser(model: PPO) -> None:
     """Knowledge transfer at a switch: the weights stay, the optimiser's moments start afresh."""
     policy = model.policy
     policy.optimizer = policy.optimizer_class(policy.parameters(), lr=model.lr_schedule(1.0), **policy.optimizer_kwargs)
+
+
+def main() -> None:
+    """Learn for the benchmark: say when warmed up, wait for the start, answer with steps per second."""
+    outbox, inbox = messages_out(), receive(sys.stdin.buffer)
+    try:
+        work: Work = next(inbox)
+        one_update = work.config.n_envs * work.config.n_steps
+        envs = DummyVecEnv([partial(InducedCMDP, work.task, work.intervention) for _ in range(work.config.n_envs)])
+        model = build_ppo(work.config, envs, work.seed)
+        model.learn(one_update)
+        send(outbox, Ready())
+        next(inbox)
+        steps, began = 0, time.perf_counter()
+        while time.perf_counter() - began < work.seconds:
+            model.learn(one_update, reset_num_timesteps=False)
+            steps += one_update
+        send(outbox, steps / (time.perf_counter() - began))
+    except StopIteration:  # the benchmark is gone
+        pass
+    except Exception as error:
+        send(outbox, broken_by(error))

@@ -1,0 +1,52 @@
+import dataclasses
+
+import pytest
+import tiny
+
+from cisr import ConfigError, Store
+from cisr.reproduce import n_students_in_all, publication, reproduce
+
+TASK = dataclasses.replace(
+    tiny.compiled,
+    name="frozen-lake",
+    teaching=dataclasses.replace(tiny.compiled.teaching, n_initial=2, n_rounds=1, class_size=1),
+)
+
+
+@pytest.fixture(scope="module")
+def reproduction():
+    with Store(None) as store:
+        result = reproduce(TASK, store, n_teachers=2, n_students=2, n_workers=0)
+        again = reproduce(TASK, store, n_teachers=2, n_students=2, n_workers=0)
+        assert again.to_json() == result.to_json()  # nothing is trained twice
+        assert len(store.transcripts()) == n_students_in_all(TASK, 2, 2)
+        return result
+
+
+def test_the_papers_rows_come_with_its_numbers_and_the_others_without(reproduction):
+    paper = {row.curriculum: row.published for row in reproduction.rows}
+    assert paper["Optimized"].success == (0.960, 0.004)
+    assert set(publication(TASK).rows) == {label for label, published in paper.items() if published}
+    assert {"FL-A", "FL-B", "Back-6", "Incremental-2", "Random search"} <= set(paper)
+
+
+def test_each_repetition_is_one_value_of_the_estimate(reproduction):
+    row = next(row for row in reproduction.rows if row.curriculum == "SR1")
+    groups = [t for t in reproduction.comparison.transcripts["SR1"]]
+    means = [sum(t.deployment.success for t in groups[k : k + 2]) / 2 for k in (0, 2)]
+    assert row.success.mean == pytest.approx(sum(means) / 2)
+    assert row.success.sem == pytest.approx(abs(means[0] - means[1]) / 2)
+
+
+def test_nobody_under_an_intervention_fails_in_training(reproduction):
+    for row in reproduction.rows:
+        assert (row.training_failures.mean > 0) == (row.curriculum == "No-interv.")
+
+
+def test_teachers_are_independent(reproduction):
+    assert len({str(policy) for policy in reproduction.policies["Optimized"]}) == 2
+
+
+def test_a_task_without_a_publication_is_refused():
+    with Store(None) as store, pytest.raises(ConfigError, match="has no table for 'tiny-lake'"):
+        reproduce(tiny.task, store)
