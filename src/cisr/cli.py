@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cisr.curricula import Bandit, CurriculumPolicy, Fixed, incremental, load_policy, save_policy
+from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy, save_policy
 from cisr.errors import CisrError, ConfigError
 from cisr.lesson import student_config
 from cisr.store import Round, Store
@@ -257,16 +257,119 @@ def compare(
     _write_json(json_path, comparison.to_json())
 
 
+@app.command()
+def reproduce(
+    task_name: TaskName,
+    teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
+    students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
+    scale: ScaleOption = Scale.paper,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
+    ] = None,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Reproduce the paper's table and figure, beside the paper's numbers; goes on where it was stopped."""
+    from cisr import reproduce as reproduction
+    from cisr.progress import Meter
+    from cisr.report.figures import learning_curves
+    from cisr.report.tables import reproduction_table
+
+    task = get_task(task_name, scale.value)
+    path = store or Path("runs") / f"reproduce-{task.name}-{task.scale}-{seed}.sqlite"
+    began = time.monotonic()
+    with Store(path) as opened:
+        meter = Meter(
+            err,
+            f"Reproducing {task.name}",
+            task.n_units,
+            reproduction.n_students_in_all(task, teachers, students),
+        )
+        meter.already([t.name for t in opened.transcripts() if t.deployment or t.error])
+        with meter, _interruptible():
+            result = reproduction.reproduce(
+                task,
+                opened,
+                n_teachers=teachers,
+                n_students=students,
+                seed=seed,
+                lane=lane.value,
+                n_workers=workers,
+                listener=meter,
+            )
+    out.print(reproduction_table(result))
+    for kind, policies in result.policies.items():
+        for number, policy in enumerate(policies, 1):
+            out.print(f"{kind} {number}: {_describe(policy.to_json())}", soft_wrap=True)
+    target = figure or path.with_suffix(".png")
+    with _writing(target):
+        learning_curves(result.pictured(), target.with_suffix(".png"), target.with_suffix(".pdf"))
+    out.print(f"In {_ago(began)}; everything is kept in {path}, the figure is {target}", soft_wrap=True)
+    _write_json(json_path, result.to_json())
+
+
+@app.command()
+def bench(
+    task_name: TaskName,
+    scale: ScaleOption = Scale.paper,
+    intervention: Annotated[
+        str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Turns that each lane gets.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Time measured in each turn, at least.")] = 20.0,
+    students: Annotated[
+        int | None,
+        typer.Option(help="Students in a batch. (default: 4 on each core, 256 on an accelerator)", show_default=False),
+    ] = None,
+    lanes: Annotated[str, typer.Option(help="What to measure, with commas between.")] = "compiled,gymnasium,sb3",
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Measure how fast students learn on each lane and by Stable-Baselines3, on the same work."""
+    from cisr.bench import bench as measure
+    from cisr.bench.table import throughput_table, what_is_compared
+
+    found = measure(
+        get_task(task_name, scale.value),
+        intervention=intervention,
+        lanes=[lane.strip() for lane in lanes.split(",")],
+        repetitions=repetitions,
+        seconds=seconds,
+        students=students,
+        seed=seed,
+        say=lambda line: err.print(line, soft_wrap=True, markup=False, highlight=False),
+    )
+    out.print(throughput_table(found))
+    out.print(what_is_compared(found), soft_wrap=True)
+    for line in found.left_out:
+        out.print(line, soft_wrap=True, markup=False)
+    _write_json(json_path, found.to_json())
+
+
+@app.command()
+def report(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="SQLite file that train or compare has made.")],
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where to write the page. (default: beside the store)", show_default=False),
+    ] = None,
+) -> None:
+    """Write the HTML report on a store: one page that needs no network. A study may still be running on the store."""
+    from cisr.report.page import write_page
+
+    out.print(str(write_page(store, target)), soft_wrap=True, markup=False, highlight=False)
+
+
 def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
     """A label and a policy from what a user may name on the command line."""
-    if text == "none":
-        return "none", Fixed("none")
     if text == "bandit":
         return "bandit", Bandit(task.intervention_names)
-    if text in task.intervention_names or re.fullmatch(r"Back-\d+", text):
-        return text, Fixed(text)
-    if grown := re.fullmatch(r"Incremental-(\d+)", text):
-        return text, incremental(int(grown[1]), task.n_units)
+    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
+        return text, named_policy(text, task.n_units)
     path = Path(text)
     if path.suffix == ".json" or path.exists():
         return path.stem, load_policy(path)

@@ -108,7 +108,7 @@ def compare(
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
     with opened(store) as kept:
-        batching = settle(kept, name, lesson)
+        batching = settle(kept, name, lesson, seed)
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
     groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from cisr.students.student import Student
 
 
+RUN = "run "
+"""Before the name of a study or comparison: the setting that holds its seed and how its students were deployed."""
+
+
 def make_lesson(
     task: Task,
     *,
@@ -53,12 +57,15 @@ def choose_lane(task: Task, lane: str) -> Literal["gymnasium", "compiled"]:
     return "gymnasium" if lane == "gymnasium" or task.twin is None else "compiled"
 
 
-def settle(store: Store, name: str, lesson: Lesson) -> Batching:
-    """Make sure that the store is one of this lesson; returns how its students are cut into batches."""
+def settle(store: Store, name: str, lesson: Lesson, seed: int) -> Batching:
+    """Make sure that the store is one of this lesson; returns how its students are cut into batches.
+
+    `name` is that of the study or comparison, whose settings must agree ever after too.
+    """
     task = lesson.task
-    deployed = {"under": lesson.evaluate_under, "each unit": lesson.deploy_each_unit}
+    run = {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
     settings = {"task": task.name, "scale": task.scale, "lane": lesson.lane, "definition": describe(task)}
-    store.settle(settings | {f"deployment of {name}": deployed})
+    store.settle(settings | {RUN + name: run})
     if "batching" not in store.settings():
         store.settle({"batching": Batching.for_this_machine(lesson.lane)._asdict(), "made with": versions()})
         store.settle({} if task.floor_plan is None else {"floor plan": task.floor_plan})

@@ -140,7 +140,8 @@ def reproduce(
         }
         repetitions.append(enrol(task, curricula, n_students, seed, f"evaluation-{k + 1}"))
     lesson = make_lesson(task, lane=lane, deploy_each_unit=True)
-    batching = settle(store, "evaluation", lesson)
+    for k in range(n_teachers):
+        batching = settle(store, f"evaluation-{k + 1}", lesson, seed)
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}

@@ -64,21 +64,31 @@ class Round(NamedTuple):
 
 
 class Store:
-    """Open or make a store. `Store(None)` lives in memory and is gone with the process."""
+    """Open or make a store. `Store(None)` lives in memory and is gone with the process.
 
-    def __init__(self, path: Path | str | None) -> None:
+    `Store(path, read_only=True)` takes no lock and changes nothing, so it can look at a study that is running: it sees
+    what was finished when it first read.
+    """
+
+    def __init__(self, path: Path | str | None, *, read_only: bool = False) -> None:
         self.path = None if path is None else Path(path)
+        self.read_only = read_only
         self._lock: int | None = None
         self._folder = None if self.path is None else self.path.with_name(self.path.name + ".weights")
         self._in_memory: dict[str, dict[str, Any]] = {}
         with self._guard():
-            if self.path is not None:
+            if read_only:
+                address = self._address_to_read()
+                self._check_header()
+            elif self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._check_header()
                 self._take_lock()
-            self._db = sqlite3.connect(self.path or ":memory:", isolation_level=None)
+            self._db = sqlite3.connect(
+                address if read_only else self.path or ":memory:", uri=read_only, isolation_level=None
+            )
             try:
-                self._open()
+                self._open_to_read() if read_only else self._open()
             except BaseException:
                 self.close()
                 raise
@@ -93,13 +103,7 @@ class Store:
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO settings VALUES ('format', ?)", (str(FORMAT),))
-        elif not {"settings", "students", "units"} <= tables:
-            raise StoreError(_not_a_store(self.path))
-        found = self._db.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-        if int(found[0]) > FORMAT:
-            raise StoreError(
-                f"{self} was made by a newer version of cisr (format {found[0]}, this one reads {FORMAT}): update cisr."
-            )
+        self._check_format()
         if (
             self._folder is not None and self._folder.exists()
         ):  # what a crash left between writing weights and naming them
@@ -107,6 +111,28 @@ class Store:
             for file in self._folder.iterdir():
                 if file.name not in named:
                     file.unlink()
+
+    def _open_to_read(self) -> None:
+        self._db.execute("BEGIN")  # all that is read belongs to one moment
+        self._check_format()
+
+    def _address_to_read(self) -> str:
+        if self.path is None or not self.path.is_file():
+            raise StoreError(f"There is no store {self.path}: give a file that `cisr train` or `compare` has made.")
+        # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
+        log = self.path.with_name(self.path.name + "-wal")
+        settled = not log.exists() and not os.access(self.path.parent, os.W_OK)
+        return self.path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
+
+    def _check_format(self) -> None:
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+        if not {"settings", "students", "units"} <= tables:
+            raise StoreError(_not_a_store(self.path))
+        found = self._db.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+        if int(found[0]) > FORMAT:
+            raise StoreError(
+                f"{self} was made by a newer version of cisr (format {found[0]}, this one reads {FORMAT}): update cisr."
+            )
 
     def __str__(self) -> str:
         return f"The store {self.path}" if self.path else "The store"
@@ -358,9 +384,11 @@ class Store:
         """Turn what the disk or SQLite says into one line."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"Cannot write {self.path}: {error}. {_KEPT}") from error
-        except OSError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
+            if self.read_only:
+                raise StoreError(f"Cannot read {self.path}: {error}.") from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise StoreError(f"Cannot write {self.path}: {error}. {_KEPT}") from error
             raise StoreError(
                 f"Cannot write {error.filename or self.path}: {error.strerror or error}. {_KEPT}"
             ) from error
@@ -429,7 +457,7 @@ def _deployment(text: str | None) -> Deployment | None:
     if text is None:
         return None
     fields = json.loads(text)
-    visits = None if fields["visits"] is None else tuple(fields["visits"])
+    visits = None if fields.get("visits") is None else tuple(fields["visits"])
     return Deployment(**{**fields, "visits": visits})
 
 

@@ -200,7 +200,7 @@ def run_together(
     """Run independent studies of one task side by side: the students of their rounds share a classroom."""
     lesson = studies[0].lesson
     for study in studies:
-        batching = settle(store, study.name, lesson)
+        batching = settle(store, study.name, lesson, study.seed)
     results: dict[str, StudyResult] = {}
     running = {study.name: study.lessons(store, on_round) for study in studies}
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:

@@ -1,1 +1,1 @@
-"""What people look at: tables and figures. Needs neither jax nor scikit-learn."""
+"""What people look at: tables, figures, the page. Needs neither jax nor scikit-learn."""

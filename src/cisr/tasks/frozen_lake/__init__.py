@@ -127,7 +127,7 @@ def _quick_scale() -> Task:
     return replace(
         _paper_scale(),
         scale="quick",
-        description="The paper's lake and search, with small perceptron students in classes of 4: minutes, not an hour.",
+        description="The paper's lake and search, small perceptron students in classes of 4: a teacher in minutes.",
         student=StudentConfig(
             network=Perceptron(hidden=(64,), activation="tanh"),
             n_envs=4,

@@ -1,0 +1,73 @@
+"""The commands that make a store again, as far as it tells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cisr.report.contents import ComparisonRecord, Contents, Group, StudyRecord
+
+REPRODUCED = re.compile(r"(teacher|random|evaluation)-\d+")
+"""Names that `cisr reproduce` gives to its studies and comparisons."""
+
+
+def commands(contents: Contents) -> str:
+    teachers = [study for study in contents.studies if re.fullmatch(r"teacher-\d+", study.name)]
+    lines = [_reproduce(contents, teachers)] if teachers else []
+    lines += [_train(contents, s) for s in contents.studies if not (teachers and REPRODUCED.fullmatch(s.name))]
+    lines += [_compare(contents, c) for c in contents.comparisons if not (teachers and REPRODUCED.fullmatch(c.name))]
+    return "\n".join(lines)
+
+
+def _reproduce(contents: Contents, teachers: Sequence[StudyRecord]) -> str:
+    words: list[object] = ["cisr", "reproduce", *_task(contents), "--teachers", len(teachers)]
+    sizes = [len(group.students) for c in contents.comparisons if REPRODUCED.fullmatch(c.name) for group in c.groups]
+    words += ["--students", max(sizes)] if sizes else []
+    return _line(contents, words, teachers[0].run)
+
+
+def _train(contents: Contents, study: StudyRecord) -> str:
+    words: list[object] = ["cisr", "train", *_task(contents)]
+    modelled = [k for k, past in enumerate(study.rounds) if past.model]
+    initial = modelled[0] if modelled else len(study.rounds)
+    words += ["--initial", initial, "--rounds", len(study.rounds) - initial]
+    words += ["--students", max(map(len, study.classes), default=1)]
+    if study.found:
+        words += ["--teacher", study.model.get("setting", "random")]
+    return _line(contents, words, study.run, _named(study.name, "study"))
+
+
+def _compare(contents: Contents, record: ComparisonRecord) -> str:
+    words: list[object] = ["cisr", "compare", *_task(contents), *map(_curriculum, record.groups)]
+    words += ["--students", max(len(group.students) for group in record.groups)]
+    if record.run["deployed each unit"]:
+        words += ["--deploy-each-unit"]
+    return _line(contents, words, record.run, _named(record.name, "compare"))
+
+
+def _task(contents: Contents) -> tuple[str, ...]:
+    task, scale = str(contents.settings.get("task")), str(contents.settings.get("scale"))
+    return ("package.module:task",) if scale == "own" else (task, "--scale", scale)
+
+
+def _curriculum(group: Group) -> str:
+    kind = group.curriculum.get("kind")
+    named = kind in ("none", "bandit", "fixed") or re.fullmatch(r"Incremental-\d+", group.label)
+    return group.label if named else f"{group.label}.json"
+
+
+def _named(name: str, usual: str) -> list[str]:
+    return [] if name == usual else [f"'{name}' was named in Python; the command line calls it '{usual}'"]
+
+
+def _line(contents: Contents, words: list[object], run: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+    words += ["--lane", contents.settings.get("lane", "auto")]
+    words += [] if run["deployed under"] == "none" else ["--evaluate-in", "M0"]
+    words += ["--seed", run["seed"], "--store", contents.source]
+    said = list(notes)
+    if contents.settings.get("scale") == "own":
+        said += [f"package.module:task stands for the task '{contents.settings.get('task')}'"]
+    comments = "".join(f"# {' '.join(note.split())}\n" for note in said)
+    return comments + " ".join(shlex.quote(str(word)) for word in words)

@@ -1,0 +1,142 @@
+"""A study on the page: how the teacher searched, what it found, and what its students went through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cisr.curricula import Switching
+from cisr.report.charts import legend, timeline
+from cisr.report.contents import StudyRecord
+from cisr.report.summary import Column, figure, table, word
+from cisr.report.svg import COLOURS, Frame, cross, dot, esc, padded, segment, svg, text
+from cisr.report.words import in_words, where_deployed
+from cisr.store import Round
+
+CHOSEN, BEST, FAILED = COLOURS[0], "#555555", "#b00020"
+
+
+def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) -> str:
+    told = [past for past in study.rounds if past.told]
+    students = study.students
+    errors = sum(t.error is not None for t in students)
+    failures = sum(t.training_failures for t in students)
+    state = "finished" if study.found else "not finished when this page was made"
+    parts = [
+        f"<p>{len(told)} of {len(study.rounds)} proposed curriculum policies have a result; {len(students)} students"
+        f"{f', of whom {errors} failed with an error' if errors else ''}; the study is {state}. Final policies are "
+        f"scored {esc(where_deployed(study.run['deployed under']))}.</p>",
+        f"<p><strong>Failures in training</strong>, all students of the search together: <strong>{failures:,}</strong> "
+        f"in {sum(unit.steps for t in students for unit in t.units):,} steps.</p>",
+    ]
+    if study.found:
+        best = Switching.from_parameters(study.found["best"]).to_json()
+        parts += ["<h3>The best curriculum found</h3>", f'<p class="words">{esc(in_words(best))}</p>']
+    parts += ["<h3>The search</h3>", search_figure(study.rounds), slices(study), "<h3>All policies tried</h3>"]
+    parts += [f"<details><summary>Table of {len(study.rounds)} policies</summary>{policies(study)}</details>"]
+    if any(student.units for student in students):
+        classes = [(f"policy {number}", members) for number, members in enumerate(study.classes, 1)]
+        met = {unit.intervention for t in students for unit in t.units}
+        key = legend({name: colour for name, colour in colours.items() if name in met})
+        parts.append(
+            f"<details><summary>The curriculum of each of {len(students)} students</summary>{key}"
+            f'<figure class="wide">{timeline(classes, colours, n_units)}</figure></details>'
+        )
+    return "".join(parts)
+
+
+def search_figure(rounds: Sequence[Round]) -> str:
+    """Scores by policy, with intervals; the best so far as steps."""
+    scored = [(k, r.score, 1.96 * (r.sem or 0.0)) for k, r in enumerate(rounds, 1) if r.score is not None]
+    failed = [k for k, r in enumerate(rounds, 1) if r.told and r.score is None]
+    if not scored and not failed:
+        return '<p class="note">No policy has a result yet.</p>'
+    modelled = [k for k, r in enumerate(rounds, 1) if r.model]
+    y = padded([score + side * half for _, score, half in scored for side in (-1, 1)])
+    frame = Frame(x=(0.5, len(rounds) + 0.5), y=y, width=960, height=320)
+    title = "Score of each curriculum policy"
+    parts = [frame.axes(title, "curriculum policy, in the order tried", "score of its class", whole_x=True)]
+    if modelled and modelled[0] > 1:
+        x = frame.across(modelled[0] - 0.5)
+        parts.append(segment(x, frame.top, x, frame.height - frame.bottom, "#999", dash="3 3"))
+        parts.append(text(x + 5, frame.top + 10, "chosen by the model →", fill="#555"))
+    xs: list[float] = []
+    ys: list[float] = []
+    best = -math.inf
+    for k, score, _ in scored:
+        xs += [k, k]
+        ys += [best, max(best, score)]
+        best = max(best, score)
+    if scored:
+        parts.append(frame.line([*xs, len(rounds)], [*ys, best], BEST, width=1.5, dash="6 3"))
+    for k, score, half in scored:
+        x, initial = frame.across(k), bool(modelled) and not rounds[k - 1].model
+        if half:
+            parts.append(segment(x, frame.down(score - half), x, frame.down(score + half), CHOSEN, width=1.5))
+        hover = f"policy {k}: {score:.4g}" + (f" ± {half:.2g}" if half else "")
+        parts.append(dot(x, frame.down(score), CHOSEN, hollow=initial, radius=4, hover=hover))
+    for k in failed:
+        hover = f"policy {k}: all of its students failed"
+        parts.append(cross(frame.across(k), frame.height - frame.bottom - 8, FAILED, hover=hover))
+    keys = [(dot(8, 8, CHOSEN, radius=4), "policy" if not modelled else "chosen by the model")]
+    keys += [(dot(8, 8, CHOSEN, radius=4, hollow=True), "initial design")] if modelled else []
+    keys += [(segment(8, 1, 8, 15, CHOSEN, width=1.5), "±1.96 standard errors over the class")]
+    keys += [(segment(0, 8, 16, 8, BEST, width=1.5, dash="6 3"), "best observed so far")]
+    keys += [(cross(8, 8, FAILED), "all students failed")] if failed else []
+    shown = "".join(f'<span class="key">{svg(16, 16, [mark], "")}{name}</span>' for mark, name in keys)
+    return f'<figure>{svg(frame.width, frame.height, parts, title)}<p class="legend">{shown}</p></figure>'
+
+
+def slices(study: StudyRecord) -> str:
+    """The teacher's model along each threshold; "" if there is no such model."""
+    found: Mapping[str, Mapping[str, list[float]]] = study.model.get("slices", {})
+    if not found or study.found is None:
+        return ""
+    ends = [
+        m + 2 * side * s
+        for cut in found.values()
+        for m, s in zip(cut["mean"], cut["sd"], strict=True)
+        for side in (-1, 1)
+    ]
+    drawn = []
+    for name, cut in found.items():
+        at, mean, sd = cut["at"], cut["mean"], cut["sd"]
+        frame = Frame(x=(at[0], at[-1]), y=padded(ends), width=236, height=200, left=52, top=10)
+        lows, highs = ([m + 2 * side * s for m, s in zip(mean, sd, strict=True)] for side in (-1, 1))
+        best = float(study.found["best"][name])
+        x = frame.across(best)
+        marked = segment(x, frame.top, x, frame.height - frame.bottom, COLOURS[1], width=1.5, dash="4 3")
+        body = [
+            frame.axes("", name.replace("_", " threshold "), "score"),
+            frame.band(at, lows, highs, CHOSEN),
+            frame.line(at, mean, CHOSEN),
+            marked,
+        ]
+        drawn.append(svg(frame.width, frame.height, body, f"The model along {name}"))
+    scale = (
+        " The model sees warped scores, which differ from the scores below their median only."
+        if study.model.get("setting") == "ours"
+        else ""
+    )
+    return (
+        "<h3>What the teacher's model believes</h3>"
+        f'<figure><div class="figures">{"".join(drawn)}</div><figcaption>Mean and ±2 standard deviations of the '
+        "Gaussian process along each threshold, all else as in the best curriculum (dashed line: its value)."
+        f"{scale}</figcaption></figure>"
+    )
+
+
+def policies(study: StudyRecord) -> str:
+    numbers = range(1, len(study.rounds) + 1)
+    said = [in_words(Switching.from_parameters(past.parameters).to_json()) for past in study.rounds]
+    scores = [math.nan if past.score is None else past.score for past in study.rounds]
+    sems = [math.nan if past.sem is None else past.sem for past in study.rounds]
+    failures = [sum(t.training_failures for t in members) for members in study.classes]
+    columns = [
+        Column(head="policy", csv=("policy",), cells=tuple(figure(k, 0) for k in numbers)),
+        Column(head="curriculum", csv=("curriculum",), cells=tuple(word(words) for words in said)),
+        Column(head="score", csv=("score",), cells=tuple(figure(score, 3) for score in scores)),
+        Column(head="standard error", csv=("sem",), cells=tuple(figure(sem, 3) for sem in sems)),
+        Column(head="failures in training", csv=("training_failures",), cells=tuple(figure(n, 0) for n in failures)),
+    ]
+    return table(columns, name=study.name)

@@ -1,0 +1,58 @@
+"""Curricula, numbers and commands in words, for people and for LaTeX."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{letter: "\\" + letter for letter in "&%$#_{}"},
+}
+
+
+def latex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with so many digits; a dash where there is none."""
+    return "–" if math.isnan(value) else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def in_words(curriculum: Mapping[str, Any]) -> str:
+    """A curriculum policy, given as JSON, as a sentence."""
+    kind = curriculum.get("kind")
+    if kind == "none":
+        return "No intervention: the student learns on its own."
+    if kind == "fixed":
+        return f"{curriculum['intervention']} in every unit."
+    if kind == "switching":
+        first, *others = curriculum["interventions"]
+        said = f"Begin with {first}"
+        for name, threshold in zip(others, curriculum["thresholds"], strict=True):
+            said += (
+                f"; go on to {name} once the last unit's mean return is at least {threshold['min_return']:.2f} "
+                f"and its violation at most {threshold['max_violation']:.3f}"
+            )
+        return said + "."
+    if kind == "schedule":
+        runs = [(name, len(list(run))) for name, run in groupby(curriculum["interventions"])]
+        said = ", then ".join(f"{name} for {n} unit{'s' * (n > 1)}" for name, n in runs[:-1])
+        return f"{said}, then {runs[-1][0]}." if said else f"{runs[-1][0]} in every unit."
+    if kind == "bandit":
+        return f"A bandit over {', '.join(curriculum['interventions'])}: it picks where the return changes fastest."
+    return json.dumps(curriculum)
+
+
+def where_deployed(under: str) -> str:
+    if under == "none":
+        return "in the task itself, without any intervention"
+    return f"under {under}, the task's safe evaluation; an episode with a rescue there is scored −2·T·R_max"

@@ -1,0 +1,265 @@
+"""The HTML report: what it says is what the store holds, and nothing on it comes from elsewhere."""
+
+import dataclasses
+import html
+import re
+import subprocess
+import sys
+
+import pytest
+import tiny
+
+from cisr import Fixed, Store, StoreError, Study, Switching, Threshold, compare
+from cisr.cli import main
+from cisr.report.contents import contents_of
+from cisr.report.page import page, write_page
+from cisr.report.svg import padded, ticks
+from cisr.report.words import in_words, latex
+
+TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
+AWKWARD = "<b>&\"'_x"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A store with a study and a comparison."""
+    path = tmp_path_factory.mktemp("report") / "store.sqlite"
+    with Store(path) as store:
+        Study(tiny.task, store=store, n_workers=0, seed=3).run()
+        curricula = {AWKWARD: TAUGHT, "HR": Fixed("HR"), "none": Fixed("none")}
+        compare(tiny.task, curricula, n_students=2, store=store, n_workers=0, seed=3, deploy_each_unit=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(path):
+    return write_page(path).read_text(encoding="utf-8")
+
+
+def said(text: str) -> str:
+    """The page's words, without its tags."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def headings(text: str) -> list[str]:
+    return [html.unescape(words) for words in re.findall(r"<h2>(.*?)</h2>", text)]
+
+
+def lines_of(text: str, form: str) -> list[str]:
+    return [html.unescape(line) for line in re.findall(rf'data-{form}="([^"]*)"', text)]
+
+
+def test_the_table_has_the_numbers_of_the_comparison(path, written):
+    with Store(path, read_only=True) as store:
+        rows = compare_rows(store)
+    csv = {line.split(",")[0]: line.split(",") for line in lines_of(written, "csv")}
+    for label in ("HR", "none"):
+        row = rows[label]
+        assert float(csv[label][1]) == row.training_failures.mean
+        assert float(csv[label][9]) == row.success.mean
+        assert [float(x) for x in csv[label][13:17]] == list(dataclasses.asdict(row.mean_return).values())
+        assert f"{row.success.mean:.3f} ± {row.success.sem:.3f}" in said(written)
+
+
+def compare_rows(store):
+    return {group.label: group.row for group in contents_of(store, "").comparisons[0].groups}
+
+
+def test_the_table_equals_what_compare_said(path):
+    """The bootstrap intervals too: the page uses the seed of the comparison."""
+    with Store(path, read_only=True) as store:
+        found = compare_rows(store)
+    with Store(None) as other:
+        (row,) = compare(tiny.task, {"HR": Fixed("HR")}, n_students=2, store=other, n_workers=0, seed=3).rows
+    assert found["HR"].training_failures == row.training_failures
+    assert found["HR"].rescues == row.rescues
+
+
+def test_the_latex_is_a_booktabs_table_with_escaped_names(written):
+    before = next(line for line in lines_of(written, "latex-before"))
+    assert before.startswith("\\begin{tabular}{lrrrrrr}\n\\toprule") and before.endswith("\\\\\n\\midrule")
+    line = next(line for line in lines_of(written, "latex") if "textless" in line)
+    assert line.startswith(r"\textless{}b\textgreater{}\&") and line.endswith(r" \\") and line.count(" & ") == 6
+
+
+def test_the_search_shows_every_round_and_the_best_curriculum_in_words(path, written):
+    with Store(path, read_only=True) as store:
+        rounds, found = store.rounds("study"), store.findings()["study"]
+    for number, past in enumerate(rounds, 1):
+        assert f"policy {number}: {past.score:.4g}" in written
+    assert in_words(Switching.from_parameters(found["best"]).to_json()) in said(written)
+    assert written.count("The model along") == len(found["model"]["slices"])
+    assert "initial design" in written and "chosen by the model" in written
+
+
+def test_each_unit_of_each_student_is_a_cell(path, written):
+    with Store(path, read_only=True) as store:
+        students = store.transcripts()
+    for student in students:
+        for unit in student.units:
+            assert html.escape(f"{student.name}, unit {unit.unit}: {unit.intervention};") in written
+
+
+def test_names_are_escaped_everywhere(written):
+    assert "<b>" not in written
+    assert html.escape(AWKWARD) in written
+
+
+def test_nothing_is_loaded_from_elsewhere(written):
+    assert not re.search(r"https?://|url\(|@import|<link|<img|<iframe|\bsrc=", written)
+
+
+def test_failures_in_training_and_in_deployment_are_told_apart(written):
+    words = said(written)
+    assert "In training, under the teacher" in words and "Deployed, after training" in words
+    assert "guarantee" not in words.lower()
+
+
+def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
+    words = f"--initial 3 --rounds 2 --students 2 --teacher {tiny.task.teaching.setting} --lane gymnasium --seed 3"
+    assert words in said(written)
+    assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
+
+
+def test_a_store_of_a_reproduction_names_that_command(tmp_path):
+    Study(tiny.task, store=tmp_path / "s", name="teacher-1", n_workers=0, n_initial=1, n_rounds=0).run()
+    compare(tiny.task, {"SR1": Fixed("SR1")}, name="evaluation-1", n_students=1, store=tmp_path / "s", n_workers=0)
+    words = said(write_page(tmp_path / "s").read_text())
+    assert "cisr reproduce package.module:task --teachers 1 --students 1 --lane gymnasium --seed 0 --store s" in words
+    assert "cisr train" not in words and "cisr compare" not in words
+
+
+def test_curricula_that_must_share_a_colour_are_told_apart_by_dashes(tmp_path):
+    curricula = {name: Fixed(name) for name in ("SR1", "Back-1", "Back-2", "Back-3", "Back-4", "Back-5")}
+    compare(tiny.task, curricula, n_students=1, store=tmp_path / "s", n_workers=0)
+    assert 'stroke-dasharray="6 3"' in write_page(tmp_path / "s").read_text()
+
+
+def test_a_store_with_only_a_comparison_has_no_search(tmp_path):
+    compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", n_workers=0)
+    assert headings(write_page(tmp_path / "s").read_text()) == [
+        "Comparison",
+        "Map and trigger zones",
+        "To run it again",
+    ]
+
+
+def test_a_store_with_only_a_study_has_no_comparison(tmp_path):
+    Study(tiny.task, store=tmp_path / "s", n_workers=0, n_initial=1, n_rounds=0).run()
+    written = write_page(tmp_path / "s").read_text()
+    assert headings(written) == ["The teacher's search", "Map and trigger zones", "To run it again"]
+
+
+def test_a_task_without_a_floor_plan_has_no_map(tmp_path):
+    task = dataclasses.replace(tiny.task, floor_plan=None)
+    compare(task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", n_workers=0)
+    assert headings(write_page(tmp_path / "s").read_text()) == ["Comparison", "To run it again"]
+
+
+def test_students_that_failed_are_listed_with_their_error(tmp_path):
+    compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, store=tmp_path / "s", n_workers=0)
+    written = write_page(tmp_path / "s").read_text()
+    words = said(written)
+    assert "Students that failed" in headings(written)
+    assert "2 failed with an error" in words and "0 of 2 finished" in words
+    assert "RuntimeError at a step: the simulator lost its licence" in words
+    assert "no student finished" in words
+
+
+def stop_after_a_unit(batch, event):
+    if type(event).__name__ == "Checkpoint" and event.unit == 2:
+        raise KeyboardInterrupt
+
+
+def test_a_study_that_has_just_begun_is_reported_while_it_runs(tmp_path):
+    with Store(tmp_path / "s") as store:
+        with pytest.raises(KeyboardInterrupt):
+            Study(tiny.task, store=store, n_workers=0).run(stop_after_a_unit)
+        words = said(write_page(tmp_path / "s").read_text())  # the store is still open for writing
+    assert "No policy has a result yet" in words and "not finished when this page was made" in words
+
+
+def test_an_empty_store_gives_a_page_that_says_so(tmp_path):
+    Store(tmp_path / "s").close()
+    assert "holds no students yet" in said(write_page(tmp_path / "s").read_text())
+
+
+def test_reading_changes_nothing(path):
+    before = path.read_bytes()
+    weights = sorted(file.name for file in path.with_name(path.name + ".weights").iterdir())
+    with Store(path, read_only=True) as store:
+        page(contents_of(store, "s"))
+        with pytest.raises(StoreError, match="Cannot read"):
+            store.tell("study", 0, 1.0, None)
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in path.with_name(path.name + ".weights").iterdir()) == weights
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read_without_files_beside_it(path, tmp_path, monkeypatch):
+    (tmp_path / "archive").mkdir()
+    kept = tmp_path / "archive" / "a store?.sqlite"
+    kept.write_bytes(path.read_bytes())
+    monkeypatch.setattr("cisr.store.os.access", lambda *_: False)
+    assert write_page(kept, tmp_path / "page.html").exists()
+    assert [file.name for file in kept.parent.iterdir()] == [kept.name]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: None, "There is no store"),
+        (lambda path: path.mkdir(), "There is no store"),
+        (lambda path: path.write_text("a diary"), "is not a store of cisr"),
+        (lambda path: path.write_bytes(b""), "is not a store of cisr"),
+    ],
+)
+def test_what_is_no_store_gets_one_line(capfd, tmp_path, make, says):
+    make(tmp_path / "s.sqlite")
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(tmp_path / "s.sqlite")])
+    assert stop.value.code == 2
+    (line,) = capfd.readouterr().err.strip().splitlines()
+    assert line.startswith("cisr: ") and says in line
+    assert not (tmp_path / "s.html").exists()
+
+
+def test_the_command_prints_where_the_page_is(capfd, path, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(path), "--out", str(tmp_path / "new" / "[page].html")])
+    assert stop.value.code == 0
+    assert capfd.readouterr().out.strip() == str(tmp_path / "new" / "[page].html")
+    assert (tmp_path / "new" / "[page].html").exists()
+
+
+def test_the_page_never_replaces_its_store(capfd, path):
+    with pytest.raises(SystemExit):
+        main(["report", str(path), "--out", str(path)])
+    assert "would replace the store" in capfd.readouterr().err
+
+
+def test_the_report_needs_neither_jax_nor_scikit_learn(path, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from cisr.report.page import write_page\n"
+        "write_page(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "print([m for m in ('jax', 'sklearn', 'torch', 'matplotlib') if m in sys.modules])"
+    )
+    words = [sys.executable, "-c", code, str(path), str(tmp_path / "page.html")]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_ticks_are_round_numbers_inside_the_range():
+    assert ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(1, 3, whole=True) == [1, 2, 3]
+    assert ticks(2.0, 2.0) == [2.0]
+
+
+def test_a_range_around_one_value_is_not_empty():
+    for value in (0.0, 5.0, -5.0):
+        low, high = padded([value, float("nan")])
+        assert low < value < high
+
+
+def test_latex_and_sentences():
+    assert latex("50 % of {a_b}\\") == r"50 \% of \{a\_b\}\textbackslash{}"
+    assert in_words({"kind": "schedule", "interventions": ["SR1", "SR1", "HR"]}) == "SR1 for 2 units, then HR."
+    assert in_words({"kind": "own", "x": 1}) == '{"kind": "own", "x": 1}'
