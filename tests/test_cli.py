@@ -184,6 +184,13 @@ def test_a_worker_that_dies_is_replaced_once_and_then_its_students_have_failed(c
     assert "its worker process died (signal 9)" in capfd.readouterr().out
 
 
+def test_an_accelerator_that_is_not_there_gets_one_line(tmp_path):
+    asked = ("env", "JAX_PLATFORMS=cuda")
+    done = cisr("compare", "tiny:compiled", "SR1", "--store", tmp_path / "s", before=asked)
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1].startswith("cisr: JAX cannot use the device asked for"), done.stderr
+
+
 def test_debug_shows_the_traceback():
     assert "Traceback" in cisr("--debug", "train", "lava-lake").stderr
 

@@ -31,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(width=None if sys.stdout.isatty() else 110)
+out = Console(width=None if sys.stdout.isatty() else 130)
 err = Console(stderr=True)
 
 

@@ -6,8 +6,29 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cisr.errors import ConfigError
+
 SHORTEST_WORTH_KEEPING = 0.2
 """Seconds of compilation."""
+OLDEST_JAX = (0, 10)
+
+
+def accelerator_bytes() -> int | None:
+    """Memory of the accelerator that JAX uses; None on a CPU. Complains if JAX is too old or cannot have its device."""
+    import jax
+
+    if tuple(int(part) for part in jax.__version__.split(".")[:2]) < OLDEST_JAX:
+        oldest = ".".join(map(str, OLDEST_JAX))
+        raise ConfigError(f"JAX is {jax.__version__}, cisr needs {oldest} or newer: pip install --upgrade jax.")
+    try:
+        device: Any = jax.devices()[0]
+    except (RuntimeError, AssertionError) as error:  # JAX asserts where it knows no such device at all
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        raise ConfigError(
+            f"JAX cannot use the device asked for (JAX_PLATFORMS={asked}): "
+            f"unset JAX_PLATFORMS to use the CPU, or install JAX for your accelerator: pip install 'cisr[cuda13]'."
+        ) from error
+    return None if device.platform == "cpu" else int((device.memory_stats() or {}).get("bytes_limit", 2**34))
 
 
 def set_up_jax() -> None:

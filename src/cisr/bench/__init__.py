@@ -31,9 +31,9 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from cisr.classroom import Batch, Batching, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
-from cisr.classroom.classroom import on_accelerator
 from cisr.classroom.executors import start_process
 from cisr.classroom.worker import Broken, receive, send
+from cisr.compilation import accelerator_bytes
 from cisr.curricula import Fixed
 from cisr.errors import CisrError, ConfigError
 from cisr.seeding import check_seed, derive_seed
@@ -140,7 +140,7 @@ def bench(
         say(reason)
 
     cores = cores or os.cpu_count() or 1
-    accelerated = on_accelerator("compiled")
+    accelerated = accelerator_bytes() is not None
     per_core = STUDENTS_FOR_A_CORE if students is None or accelerated else students
     batches = {"compiled": per_core, "gymnasium": per_core, "sb3": 1}
     if accelerated:

@@ -10,7 +10,11 @@ from typing import NamedTuple, Protocol
 from cisr.classroom.executors import Executor, InThisProcess, Processes
 from cisr.classroom.records import Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
 from cisr.classroom.worker import Job
+from cisr.compilation import accelerator_bytes
 from cisr.errors import ConfigError
+
+BYTES_PER_STUDENT = 2**26
+"""What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
 
 
 class Batching(NamedTuple):
@@ -23,18 +27,11 @@ class Batching(NamedTuple):
 
     @staticmethod
     def for_this_machine(lane: str) -> Batching:
-        """One batch for each core; on an accelerator one large batch."""
-        if on_accelerator(lane):
-            return Batching(side_by_side=1, largest=512)
-        return Batching(side_by_side=os.cpu_count() or 1, largest=16)
-
-
-def on_accelerator(lane: str) -> bool:
-    if lane != "compiled":
-        return False
-    import jax
-
-    return bool(jax.default_backend() != "cpu")
+        """One batch for each core; on an accelerator one batch, as large as its memory allows."""
+        memory = accelerator_bytes() if lane == "compiled" else None
+        if memory is None:
+            return Batching(side_by_side=os.cpu_count() or 1, largest=16)
+        return Batching(side_by_side=1, largest=min(max(memory // BYTES_PER_STUDENT, 1), 512))
 
 
 class Register(Protocol):
@@ -72,7 +69,7 @@ class Classroom:
         self.batching = batching
         self.listener = listener
         workers = os.cpu_count() or 1 if n_workers is None else n_workers
-        if on_accelerator(lesson.lane):
+        if lesson.lane == "compiled" and accelerator_bytes() is not None:
             workers = 0
         self._executor: Executor = Processes(workers) if workers else InThisProcess()
 

@@ -19,7 +19,7 @@ def comparison_table(comparison: Comparison) -> Table:
         caption_justify="left",
         box=SIMPLE_HEAD,
     )
-    table.add_column("curriculum")
+    table.add_column("curriculum", no_wrap=True)
     headings = ("success", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -44,7 +44,7 @@ def reproduction_table(reproduction: Reproduction) -> Table:
         title_justify="left",
         box=SIMPLE_HEAD,
     )
-    table.add_column("curriculum")
+    table.add_column("curriculum", no_wrap=True)
     for heading in ("success", "paper", "training\nfailures", "paper", "return", "paper"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in reproduction.rows:
