@@ -25,6 +25,32 @@ if TYPE_CHECKING:
     from cisr.tasks.frozen_lake.twin import LakeTwin
 
 
+PAPER_STUDENT = StudentConfig(
+    network=Convolutional(filters=(32, 64), kernel_size=3, hidden=(32,)),
+    n_envs=4,
+    n_steps=128,
+    n_epochs=9,
+    learning_rate=1e-3,
+    clip_range_vf=0.2,
+    ent_coef=0.05,
+    rounds_per_unit=2,
+    updates_per_round=9,
+    multiplier_bound=0.5,
+    multiplier_rate=1.0,
+)
+PAPER_TEACHING = Teaching(
+    n_switches=2,
+    return_range=(-0.5, 5.5),
+    violation_range=(0.0, 0.2),
+    n_initial=10,
+    n_rounds=20,
+    class_size=1,
+    setting="paper",
+    # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
+    hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
+)
+
+
 def lake_task(lake: Lake, **changes: Any) -> Task:
     """A Frozen Lake task on any map; `changes` replace fields of the task (Back-x: `interventions`)."""
     images = lake.images
@@ -96,58 +122,17 @@ def _paper_scale() -> Task:
         scale="paper",
         description="10×10 Frozen Lake, CNN students, 11 units of 9,216 steps, as in the paper.",
         n_units=11,
-        student=StudentConfig(
-            network=Convolutional(filters=(32, 64), kernel_size=3, hidden=(32,)),
-            n_envs=4,
-            n_steps=128,
-            n_epochs=9,
-            learning_rate=1e-3,
-            clip_range_vf=0.2,
-            ent_coef=0.05,
-            rounds_per_unit=2,
-            updates_per_round=9,
-            multiplier_bound=0.5,
-            multiplier_rate=1.0,
-        ),
-        teaching=Teaching(
-            n_switches=2,
-            return_range=(-0.5, 5.5),
-            violation_range=(0.0, 0.2),
-            n_initial=10,
-            n_rounds=20,
-            class_size=1,
-            setting="paper",
-            # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
-            hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
-        ),
+        student=PAPER_STUDENT,
+        teaching=PAPER_TEACHING,
     )
 
 
 def _quick_scale() -> Task:
+    small = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
     return replace(
         _paper_scale(),
         scale="quick",
         description="The paper's lake and search, small perceptron students in classes of 4: a teacher in minutes.",
-        student=StudentConfig(
-            network=Perceptron(hidden=(64,), activation="tanh"),
-            n_envs=4,
-            n_steps=128,
-            n_epochs=9,
-            learning_rate=2e-3,
-            clip_range_vf=0.2,
-            ent_coef=0.03,
-            rounds_per_unit=2,
-            updates_per_round=9,
-            multiplier_bound=0.5,
-            multiplier_rate=1.0,
-        ),
-        teaching=Teaching(
-            n_switches=2,
-            return_range=(-0.5, 5.5),
-            violation_range=(0.0, 0.2),
-            n_initial=10,
-            n_rounds=20,
-            class_size=4,
-            setting="ours",
-        ),
+        student=small,
+        teaching=replace(PAPER_TEACHING, class_size=4, setting="ours", hyperpriors=None),
     )
