@@ -76,3 +76,18 @@ def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):
     for _ in range(2):
         subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
     assert cells(store) == undisturbed
+
+
+def test_the_compiled_lane_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path):
+    calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"
+    subprocess.run(command(calm, 1, "tiny:compiled"), env=ENVIRONMENT, check=True, capture_output=True)
+    process = subprocess.Popen(
+        command(killed, 2, "tiny:compiled"), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None and units_on_disk(killed) < 10:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < units_on_disk(killed) < 30
+    subprocess.run(command(killed, 2, "tiny:compiled"), env=ENVIRONMENT, check=True, capture_output=True)
+    assert cells(killed) == cells(calm)
