@@ -17,7 +17,7 @@ import numpy as np
 from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError
-from cisr.lesson import make_lesson, settle, student_config
+from cisr.lesson import make_lesson, new_student, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Store, opened
 from cisr.task import Task
@@ -154,11 +154,7 @@ def enrol(
 ) -> dict[str, list[Enrolment]]:
     """New students for each curriculum, named `<comparison>/<label>/<number>`."""
 
-    def student(policy: CurriculumPolicy, called: str) -> Enrolment:
-        config, own_seed = student_config(task, seed, called), derive_seed(seed, called)
-        return Enrolment(name=called, policy=policy, config=config, seed=own_seed)
-
     return {
-        label: [student(policy, f"{name}/{label}/{k:03d}") for k in range(n_students)]
+        label: [new_student(task, policy, seed, f"{name}/{label}/{k:03d}") for k in range(n_students)]
         for label, policy in curricula.items()
     }

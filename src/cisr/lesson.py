@@ -8,9 +8,10 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
-from cisr.classroom import Batching, Lesson, UnitLog, default_observe
+from cisr.classroom import Batching, Enrolment, Lesson, UnitLog, default_observe
+from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError
-from cisr.seeding import generator
+from cisr.seeding import derive_seed, generator
 from cisr.store import Store
 from cisr.students.config import Population, StudentConfig
 from cisr.task import Task
@@ -99,6 +100,11 @@ def student_config(task: Task, seed: int, name: str) -> StudentConfig:
     if isinstance(task.student, Population):
         return task.student.draw(generator(seed, name, "population"))
     return task.student or StudentConfig()
+
+
+def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
+    """A student of a task; who it is follows from the root seed and its name."""
+    return Enrolment(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))
 
 
 def load_student(store: Store, task: Task, name: str) -> Student:

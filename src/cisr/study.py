@@ -26,7 +26,7 @@ from cisr.classroom import (
 )
 from cisr.curricula import CurriculumPolicy, Parameters, SearchSpace, Switching
 from cisr.errors import ConfigError
-from cisr.lesson import make_lesson, settle, student_config
+from cisr.lesson import make_lesson, new_student, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Round, Store, opened
 from cisr.task import Task
@@ -179,15 +179,7 @@ class Study:
     def _class(self, number: int, parameters: Parameters) -> list[Enrolment]:
         policy = Switching.from_parameters(parameters)
         names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self.task.teaching.class_size)]
-        return [
-            Enrolment(
-                name=name,
-                policy=policy,
-                config=student_config(self.task, self.seed, name),
-                seed=derive_seed(self.seed, name),
-            )
-            for name in names
-        ]
+        return [new_student(self.task, policy, self.seed, name) for name in names]
 
 
 def run_together(
