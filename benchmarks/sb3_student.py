@@ -56,7 +56,7 @@ from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
 from cisr.classroom import Batch, Checkpoint, Event, default_observe
 from cisr.cli import parse_curriculum
 from cisr.compare import Estimate, summarise_group
-from cisr.constraints import CONSTRAINTS
+from cisr.constraints import violation
 from cisr.seeding import check_seed, derive_seed, generator
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 
@@ -94,13 +94,13 @@ class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: InducedCMDP, weights: np.ndarray) -> None:
         super().__init__(env)
         self._weights = weights  # (m,) λ
-        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros(len(CONSTRAINTS))
+        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros_like(self._weights)
         self.episodes: list[Episode] = []
         self.failures = 0
         self.rescues = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros(len(CONSTRAINTS))
+        self._steps, self._total_reward, self._costs = 0, 0.0, np.zeros_like(self._weights)
         return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -132,7 +132,7 @@ class SB3Student:
         self.seed = seed
         self.config = student_of(task)
         self.model: PPO | None = None
-        self.log_weights = uniform_log_weights()
+        self.log_weights = uniform_log_weights(len(task.constraints))
 
     @property
     def multipliers(self) -> np.ndarray:
@@ -168,7 +168,7 @@ class SB3Student:
             episodes=len(episodes),
             mean_return=float(np.mean([e.total_reward for e in episodes])),
             success=float(np.mean([e.success for e in episodes])),
-            violation=float(np.mean([e.costs[CONSTRAINTS.index("rescues")] for e in episodes])),
+            violation=float(np.mean([violation(e.costs) for e in episodes])),
             rescues=sum(each.rescues for each in rounds),
             failures=sum(each.failures for each in rounds),
             multipliers=tuple(self.multipliers),
@@ -196,7 +196,7 @@ class SB3Student:
         """Stochastic policy in M until every episode begun within the budget of steps has ended."""
         assert self.model is not None
         n_envs = self.config.n_envs
-        envs = [Lagrangian(InducedCMDP(self.task, "none"), np.zeros(len(CONSTRAINTS))) for _ in range(n_envs)]
+        envs = [Lagrangian(InducedCMDP(self.task, "none"), np.zeros(len(self.task.constraints))) for _ in range(n_envs)]
         observations = [env.reset(seed=derive_seed(self.seed, "deployment", "env", k))[0] for k, env in enumerate(envs)]
         began = [0] * n_envs  # when the running episode began, in steps of its environment
         episodes: list[Episode] = []

@@ -403,7 +403,7 @@ def test_environments_side_by_side_draw_uniforms_of_their_own():
     ],
 )
 def test_a_trigger_that_answers_something_else_than_a_bool_for_each_state_is_named(trigger, answered):
-    with pytest.raises(TaskError, match=rf"trigger of 'help' of task 'corridor' answered {answered}"):
+    with pytest.raises(TaskError, match=rf"trigger 'rescues' of 'help' of task 'corridor' answered {answered}"):
         walk(corridor(trigger, Rewind()), [RIGHT])
 
 
@@ -417,7 +417,7 @@ def test_a_danger_predicate_of_the_wrong_shape_is_named():
         interventions=(),
         horizon=10,
     )
-    with pytest.raises(TaskError, match="The danger of task 'broken'"):
+    with pytest.raises(TaskError, match="The danger 'failure' of task 'broken'"):
         walk(broken, [RIGHT], intervention="none")
 
 

@@ -1,8 +1,9 @@
 """The intervention-induced CMDP M_i on Gymnasium environments.
 
 One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
-trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward and the episode
-clock runs on. A failure ends the episode, whatever the environment makes of it: D is a set of terminal states.
+trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward, unless the task
+has a reward of its own, and the episode clock runs on. A failure ends the episode, whatever the environment makes of
+it: D is a set of terminal states.
 
 `terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
 - a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
@@ -24,7 +25,7 @@ from cisr import constraints
 from cisr.errors import TaskError
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.seeding import derive_seed
-from cisr.task import Move, Task
+from cisr.task import Move, Task, Transition
 
 Env = gymnasium.Env[Any, Any]
 
@@ -40,7 +41,7 @@ class Step(NamedTuple):
     truncated: np.ndarray  # (E,)
     rescued: np.ndarray  # (E,)
     failed: np.ndarray  # (E,) the move visited D
-    succeeded: np.ndarray  # (E,)
+    ways: np.ndarray  # (E, n) which of the task's outcomes hold, but for the last, which always does
 
 
 class InducedCMDPs:
@@ -50,8 +51,11 @@ class InducedCMDPs:
         self.task = task
         self.intervention = intervention
         self.envs = list(envs)
+        self.horizon = task.horizon_under(intervention)
+        self._dangers = list(task.dangers.items())
+        self._triggers = list(intervention.triggers.items())
         self._tolerance = np.array(constraints.tolerances(intervention))
-        self._account = constraints.opening((len(self.envs),))
+        self._account = constraints.opening((len(self.envs),), len(self._tolerance))
         self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
         """What each environment itself told at its last step."""
         self._uniforms = [np.random.default_rng() for _ in self.envs]
@@ -86,22 +90,31 @@ class InducedCMDPs:
         states = np.stack([self.task.read_state(env) for env in self.envs])
 
         move = Move(state=states, reward=rewards, terminated=terminated)
-        failed = self._judge("danger", self.task.danger(move))
-        succeeded = self._judge("success", self.task.success(move))
-        rescued = self._judge(f"trigger of '{self.intervention.name}'", self.intervention.trigger(states))
+        dangers = [self._judge(f"danger '{name}'", danger(move)) for name, danger in self._dangers]
+        success = self._judge("success", self.task.success(move))
+        fired = [
+            self._judge(f"trigger '{name}' of '{self.intervention.name}'", trigger(states))
+            for name, trigger in self._triggers
+        ]
+        failed, rescued = _any(dangers), _any(fired)
         self._account, costs = constraints.book(
-            self.task.constraint_form, self._account, np.stack([failed, rescued], axis=-1), self._tolerance
+            self.task.constraint_form, self._account, np.stack([failed, *fired], axis=-1), self._tolerance
         )
         terminated = terminated | failed
-
-        for k in map(int, np.flatnonzero(~terminated)):
+        to_start = isinstance(self.intervention.reset, ToStart)
+        after = states.copy()
+        for k in range(len(self.envs)):
             if not rescued[k]:
                 self._visited[k].append(states[k])
-            elif not isinstance(self.intervention.reset, ToStart):
-                observations[k] = self.task.place(self.envs[k], self._rescue(k, states[k]))
-        if isinstance(self.intervention.reset, ToStart):
-            terminated = terminated | rescued
-        truncated = (cut_off | (self._account.steps >= self.task.horizon)) & ~terminated
+            elif not to_start:
+                after[k] = self._rescue(k, states[k])
+                if not terminated[k]:
+                    observations[k] = self.task.place(self.envs[k], after[k])
+        sent_back = rescued & ~terminated & to_start
+        terminated = terminated | sent_back
+        truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated
+        if self.task.reward is not None:
+            rewards = np.asarray(self.task.reward(Transition(move, failed, rescued, after, truncated)), float)
         return Step(
             observations=np.stack(observations),
             rewards=rewards,
@@ -111,7 +124,7 @@ class InducedCMDPs:
             truncated=truncated,
             rescued=rescued,
             failed=failed,
-            succeeded=succeeded,
+            ways=np.stack([*dangers, success, sent_back, truncated], axis=-1),
         )
 
     def close(self) -> None:
@@ -148,6 +161,10 @@ class InducedCMDPs:
                 raise AssertionError(f"{reset} places nobody")
 
 
+def _any(facts: list[np.ndarray]) -> np.ndarray:
+    return facts[0] if len(facts) == 1 else np.logical_or.reduce(facts)
+
+
 class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
     """M_i as one Gymnasium environment, for any learner.
 
@@ -178,7 +195,7 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
             "cost": float(step.failed[0]),
             "costs": step.costs[0],
             "intervention": self._row.intervention.name if step.rescued[0] else None,
-            "is_success": bool(step.succeeded[0]),
+            "is_success": bool(step.ways[0, len(self._row.task.dangers)]),
         }
         return (
             self._observed(step.observations[0]),

@@ -1,7 +1,7 @@
 """Constraint accounting, in array code that both lanes share.
 
-A student's constraints are [visits to D, rescues] with tolerances [κ_i, τ_i]. After t steps of an episode with
-event counts n the *running value* of a constraint is
+A student's constraints are [visits to D, rescues by each trigger] with tolerances [κ_i, τ_i, …]. After t steps of an
+episode with event counts n the *running value* of a constraint is
 
     mean form   v_t = n / t − tolerance        sum form   v_t = n − tolerance        v_0 = 0.
 
@@ -18,9 +18,6 @@ from cisr.intervention import Array, Intervention
 
 Form = Literal["mean", "sum"]
 
-CONSTRAINTS = ("failures", "rescues")
-"""What the m = 2 constraints count, in the order of every cost vector."""
-
 
 class Account(NamedTuple):
     """What an episode has run up so far."""
@@ -29,13 +26,19 @@ class Account(NamedTuple):
     steps: Array  # (...)
 
 
-def opening(shape: tuple[int, ...], xp: Any = np) -> Account:
+def opening(shape: tuple[int, ...], m: int, xp: Any = np) -> Account:
     """The accounts of episodes that have not begun."""
-    return Account(counts=xp.zeros((*shape, len(CONSTRAINTS))), steps=xp.zeros(shape))
+    return Account(counts=xp.zeros((*shape, m)), steps=xp.zeros(shape))
 
 
-def tolerances(intervention: Intervention) -> tuple[float, float]:
-    return (intervention.kappa, intervention.tau)
+def tolerances(intervention: Intervention) -> tuple[float, ...]:
+    """(m,): κ_i, then τ_i for each trigger."""
+    return (intervention.kappa, *(intervention.tau for _ in intervention.triggers))
+
+
+def violation(values: Array) -> Array:
+    """Rescues beyond the tolerance, all triggers together: (..., m) -> (...)."""
+    return values[..., 1:].sum(axis=-1)
 
 
 def value(form: Form, account: Account, tolerance: Array) -> Array:

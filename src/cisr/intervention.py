@@ -8,7 +8,7 @@ and work on numpy and jax arrays alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,13 +66,16 @@ class Intervention:
     """A trigger set D_i, a reset T_i, and how much help a student may use."""
 
     name: str
-    trigger: Callable[[Array], Array]
-    """trigger(state (..., d)) -> bool (...): is the state in D_i?"""
+    trigger: Callable[[Array], Array] | Mapping[str, Callable[[Array], Array]]
+    """trigger(state (..., d)) -> bool (...): is the state in D_i? Several by name are united in D_i, and each is a
+    constraint of its own to the student."""
     reset: Reset
     tau: float
     """Tolerance τ_i for rescues, in the units of the task's constraints (per step for means, per episode for sums)."""
     kappa: float = 0.0
     """Tolerance κ_i for failures."""
+    horizon: int | None = None
+    """Time limit of M_i, where it is not the task's own."""
 
     def __post_init__(self) -> None:
         if not self.name or self.name != self.name.strip():
@@ -80,6 +83,22 @@ class Intervention:
         for symbol, tolerance in (("tau", self.tau), ("kappa", self.kappa)):
             if not (math.isfinite(tolerance) and tolerance >= 0):
                 raise ConfigError(f"Intervention '{self.name}' has {symbol}={tolerance}: give a finite number ≥ 0.")
+        if not callable(self.trigger) and not self.trigger:
+            raise ConfigError(f"Intervention '{self.name}' has no trigger: give at least one.")
+        if self.horizon is not None and self.horizon < 1:
+            raise ConfigError(f"Intervention '{self.name}' has horizon={self.horizon}: give at least 1, or None.")
+
+    @property
+    def triggers(self) -> dict[str, Callable[[Array], Array]]:
+        """The triggers by name."""
+        return {"rescues": self.trigger} if callable(self.trigger) else dict(self.trigger)
+
+    def triggered(self, state: Array) -> Array:
+        """Which states (..., d) are in D_i, (...)."""
+        first, *others = (trigger(state) for trigger in self.triggers.values())
+        for other in others:
+            first = first | other
+        return first
 
 
 def _never(state: Array) -> Array:

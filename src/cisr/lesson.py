@@ -91,7 +91,12 @@ def describe(task: Task) -> dict[str, Any]:
         "kappa": task.kappa,
         "deployment_steps": task.deployment_steps,
         "deterministic_deployment": task.deterministic_deployment,
-        "interventions": [[i.name, str(i.reset).partition(" at ")[0], i.tau, i.kappa] for i in task.interventions],
+        "dangers": list(task.dangers),
+        "constraints": list(task.constraints),
+        "interventions": [
+            [i.name, str(i.reset).partition(" at ")[0], i.tau, i.kappa, task.horizon_under(i)]
+            for i in task.interventions
+        ],
     }
 
 

@@ -33,6 +33,16 @@ class Move(NamedTuple):
     terminated: Array  # (...) whether the environment ended the episode
 
 
+class Transition(NamedTuple):
+    """A whole step: the student's move and the rescue that followed, if any."""
+
+    move: Move
+    failed: Array  # (...)
+    rescued: Array  # (...)
+    after: Array  # (..., d) where the rescue puts the student, or would, had the move not ended the episode
+    timed_out: Array  # (...) the time limit ended the episode with this step
+
+
 def read_tabular(env: gymnasium.Env[Any, Any]) -> np.ndarray:
     """State vector [s] of Gymnasium's toy-text environments, which keep their state in `env.unwrapped.s`."""
     return np.array([env.unwrapped.s])  # type: ignore[attr-defined]
@@ -73,13 +83,15 @@ class Task:
     name: str
     make_env: Callable[..., gymnasium.Env[Any, Any]]
     """Makes a fresh environment; keyword arguments such as `render_mode` are passed on."""
-    danger: Callable[[Move], Array]
-    """danger(move) -> bool (...): is this a visit to D, that is, a failure?"""
+    danger: Callable[[Move], Array] | Mapping[str, Callable[[Move], Array]]
+    """danger(move) -> bool (...): is this a visit to D, a failure? Several by name are told apart in results."""
     success: Callable[[Move], Array]
     """success(move) -> bool (...): did this move end the episode well?"""
     interventions: tuple[Intervention, ...]
     horizon: int
-    """T: an episode is cut off after this many steps, rescues included."""
+    """T: an episode is cut off after this many steps, rescues included; an intervention may have a limit of its own."""
+    reward: Callable[[Transition], Array] | None = None
+    """reward(transition) -> (...): what the student is paid, where that is not the environment's reward."""
     twin: Callable[[], Twin] | None = None
     """Makes the compiled twin of the environment, where the task has one."""
     read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
@@ -124,13 +136,18 @@ class Task:
             raise ConfigError(f"Task '{self.name}' has deployment_steps={self.deployment_steps}: give at least 1.")
         if self.constraint_form not in ("mean", "sum"):
             raise ConfigError(f"Task '{self.name}' has constraint_form={self.constraint_form!r}: give 'mean' or 'sum'.")
+        if len({tuple(i.triggers) for i in self.interventions}) > 1:
+            raise ConfigError(
+                f"Task '{self.name}' has interventions with triggers {[list(i.triggers) for i in self.interventions]}: "
+                f"give all of them the same names; multipliers carry over from one to the next."
+            )
         for reference in (self.safe_evaluation, self.rewind_like):
             if reference is not None:
                 self.intervention(reference)
 
     def intervention(self, name: str) -> Intervention:
         """The intervention of that name; `none` is always there, and `Back-x` where the task has `rewind_like`."""
-        for intervention in (*self.interventions, replace(NONE, kappa=self.kappa)):
+        for intervention in (*self.interventions, self._nothing()):
             if intervention.name == name:
                 return intervention
         back = re.fullmatch(r"Back-(\d+)", name)
@@ -138,6 +155,30 @@ class Task:
             return replace(self.intervention(str(self.rewind_like)), name=name, reset=Rewind(int(back[1])))
         known = ", ".join(i.name for i in (*self.interventions, NONE))
         raise ConfigError(f"Task '{self.name}' has no intervention '{name}': choose one of {known}.")
+
+    def _nothing(self) -> Intervention:
+        """M itself as one more M_i, with as many constraints as the others."""
+        trigger = dict.fromkeys(self.constraints[1:], NONE.triggers["rescues"])
+        return replace(NONE, kappa=self.kappa, trigger=trigger)
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """What the m constraints count, in the order of every cost vector."""
+        return ("failures", *(self.interventions or (NONE,))[0].triggers)
+
+    @property
+    def dangers(self) -> dict[str, Callable[[Move], Array]]:
+        """The dangers by name."""
+        return {"failure": self.danger} if callable(self.danger) else dict(self.danger)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes, `other`
+        the environment's own."""
+        return (*self.dangers, "success", "rescue", "timeout", "other")
+
+    def horizon_under(self, intervention: Intervention) -> int:
+        return intervention.horizon or self.horizon
 
     @property
     def intervention_names(self) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ def test_a_switch_compiles_nothing_new():
     config = replace(CONFIG, n_steps=8)  # a shape of its own, so that no other test has compiled it
     student = Enrolment(name="ben", policy=POLICIES["ben"], config=config, seed=1)
     taught(Batch(name="ben", enrolments=(student,)))
-    program = program_for(config.shape, *specs_of(TASK))
+    program = program_for(config.shape, *specs_of(TASK), len(TASK.constraints))
     assert program.update._cache_size() == 1
     assert program.act._cache_size() == 1
     assert program.transfer._cache_size() == 1
@@ -181,7 +181,7 @@ def test_a_switch_compiles_nothing_new():
 def rollouts_of(monkeypatch, task, **settings):
     """The rollouts that one student under SR2 learns from in one unit."""
     student = Enrolment(name="s", policy=Fixed("SR2"), config=replace(CONFIG, **settings), seed=3)
-    program, heard = program_for(student.config.shape, *specs_of(task)), []
+    program, heard = program_for(student.config.shape, *specs_of(task), len(task.constraints)), []
     update = program.update
     monkeypatch.setattr(program, "update", lambda *args: heard.append(args[1]) or update(*args))
     (checkpoint,), _ = taught(Batch(name="s", enrolments=(student,)), replace(task, n_units=1))

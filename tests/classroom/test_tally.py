@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tiny
 
-from cisr.classroom.tally import OUTCOMES, Episode, Tally, deployment_of
+from cisr.classroom.tally import Episode, Tally, deployment_of
 from cisr.cmdp import Step
 
 
 def step(rewards=(0.0, 0.0), values=None, **facts):
     """A step of two environments; facts such as `failed=[0]` name the environments that they hold for."""
-    flags = ("terminated", "truncated", "rescued", "failed", "succeeded")
+    flags = ("terminated", "truncated", "rescued", "failed")
     held = {name: np.isin([0, 1], facts.get(name, [])) for name in flags}
+    succeeded = np.isin([0, 1], facts.get("succeeded", []))
+    ways = [held["failed"], succeeded, held["terminated"] & held["rescued"], held["truncated"]]
     return Step(
         observations=np.zeros((2, 1)),
         rewards=np.array(rewards),
         costs=np.zeros((2, 2)),
         constraint_values=np.zeros((2, 2)) if values is None else np.array(values, float),
+        ways=np.stack(ways, axis=-1),
         **held,
     )
 
 
 def tally_of(*steps):
-    tally = Tally(2)
+    tally = Tally(tiny.task, 2)
     for each in steps:
         tally.add(each)
     return tally
@@ -44,7 +48,7 @@ def tally_of(*steps):
 def test_an_episode_ends_in_one_of_five_ways(facts, outcome):
     (episode,) = tally_of(step(**facts)).episodes
     assert episode.outcome == outcome
-    assert outcome in OUTCOMES
+    assert outcome in tiny.task.outcomes
 
 
 def test_an_episode_adds_up_its_own_steps():
@@ -67,7 +71,7 @@ def test_the_next_episode_starts_from_nothing():
 
 def test_the_values_of_an_episode_do_not_change_with_later_steps():
     values = np.array([[0.5, 0.5], [0.0, 0.0]])
-    tally = Tally(2)
+    tally = Tally(tiny.task, 2)
     tally.add(step(terminated=[0], values=values)._replace(constraint_values=values))
     values[...] = 9.0
     np.testing.assert_array_equal(tally.episodes[0].constraint_values, [0.5, 0.5])
@@ -108,7 +112,7 @@ def episode(total_reward, outcome, rescues=0, failures=0, steps=10):
 
 def test_a_deployment_sums_up_its_episodes():
     episodes = [episode(6.0, "success"), episode(-2.0, "timeout", rescues=3), episode(2.0, "failure", failures=1)]
-    deployment = deployment_of(episodes, "none", None)
+    deployment = deployment_of(tiny.task, episodes, "none", None)
     assert (deployment.episodes, deployment.steps, deployment.failures, deployment.rescues) == (3, 30, 1, 3)
     assert deployment.mean_return == deployment.score == 2.0
     assert deployment.outcomes == pytest.approx(
@@ -119,6 +123,6 @@ def test_a_deployment_sums_up_its_episodes():
 
 def test_in_safe_evaluation_an_episode_with_a_rescue_scores_the_price_of_a_violation():
     episodes = [episode(6.0, "success"), episode(-1.0, "rescue", rescues=1)]
-    deployment = deployment_of(episodes, "HR", violation_score=-100.0)
+    deployment = deployment_of(tiny.task, episodes, "HR", violation_score=-100.0)
     assert deployment.mean_return == 2.5
     assert deployment.score == (6.0 - 100.0) / 2

@@ -67,7 +67,7 @@ def in_time(buffer):
 
 @pytest.mark.filterwarnings("ignore")
 def test_one_update_moves_every_weight_as_stable_baselines3_does():
-    weights = np.asarray(multipliers(uniform_log_weights(), CONFIG.multiplier_bound))
+    weights = np.asarray(multipliers(uniform_log_weights(2), CONFIG.multiplier_bound))
     envs = [Recording(InducedCMDP(TASK, "SR1"), weights) for _ in range(ENVS)]
     for env in envs:
         env.log = []
@@ -98,7 +98,7 @@ def test_one_update_moves_every_weight_as_stable_baselines3_does():
     advantages = ppo.advantage(rollout, jnp.asarray(shaped, jnp.float32), CONFIG.hyperparameters)
     np.testing.assert_allclose(advantages, in_time(buffer.advantages).reshape(STEPS, ENVS), atol=1e-5)
 
-    learner = ppo.Learner(before, ppo.fresh_adam(before), uniform_log_weights())
+    learner = ppo.Learner(before, ppo.fresh_adam(before), uniform_log_weights(2))
     rollout = jax.tree.map(jnp.asarray, rollout)
     forward = networks.forward_for(CONFIG.network, SEEN)
     ours = ppo.update(learner, rollout, CONFIG.hyperparameters, jax.random.key(0), CONFIG, forward, DONE).params

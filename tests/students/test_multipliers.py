@@ -12,14 +12,14 @@ BOUND = 0.5
 
 
 def after(rounds, rate=1.0):
-    weights = uniform_log_weights()
+    weights = uniform_log_weights(2)
     for violations in rounds:
         weights = exponentiated_gradient(weights, jnp.array(violations), rate)
     return weights
 
 
 def test_a_new_student_has_multipliers_of_b_over_m_plus_1():
-    np.testing.assert_allclose(multipliers(uniform_log_weights(), BOUND), [BOUND / 3, BOUND / 3], rtol=1e-6)
+    np.testing.assert_allclose(multipliers(uniform_log_weights(2), BOUND), [BOUND / 3, BOUND / 3], rtol=1e-6)
 
 
 def test_one_step_by_hand():
@@ -55,7 +55,7 @@ def test_a_hundred_rounds_of_the_largest_violation_overflow_nothing(violation):
 
 def test_multipliers_never_add_up_to_more_than_the_bound():
     rng = np.random.default_rng(0)
-    weights = uniform_log_weights()
+    weights = uniform_log_weights(2)
     for _ in range(50):
         weights = exponentiated_gradient(weights, jnp.asarray(rng.normal(scale=5.0, size=2)), 1.0)
         shares = np.asarray(multipliers(weights, BOUND))

@@ -160,7 +160,7 @@ def test_a_gradient_longer_than_allowed_is_shortened_and_a_shorter_one_left_alon
 def test_a_switch_keeps_weights_and_multipliers_and_clears_the_optimiser():
     params = {"w": jnp.array([1.0, 2.0])}
     adam = Adam({"w": jnp.array([0.3, 0.4])}, {"w": jnp.array([0.5, 0.6])}, jnp.array(7))
-    learner = Learner(params=params, adam=adam, log_weights=uniform_log_weights() - 1.0)
+    learner = Learner(params=params, adam=adam, log_weights=uniform_log_weights(2) - 1.0)
     after = transfer(learner)
     np.testing.assert_array_equal(after.params["w"], [1.0, 2.0])
     np.testing.assert_array_equal(after.log_weights, learner.log_weights)

@@ -57,7 +57,7 @@ def test_supervised_episodes_are_the_same_in_both_lanes(name):
         u = np.array([[_next_uniform(env)] for env in row.envs], np.float32)
         theirs = row.step(actions[t])
         envs, ours = step(PARAMETERS, rules, envs, actions[t], u, jnp.zeros((n, 0)))
-        for field in ("terminated", "truncated", "rescued", "failed", "succeeded"):
+        for field in ("terminated", "truncated", "rescued", "failed", "ways"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
         np.testing.assert_allclose(ours.reward, theirs.rewards, rtol=1e-6)
         np.testing.assert_allclose(ours.costs, theirs.costs, atol=1e-6)

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cisr.classroom.records import OUTCOMES
 from cisr.classroom.supervised import Envs, Rules, Stepped, Supervised
-from cisr.constraints import CONSTRAINTS, value
+from cisr.constraints import value
 from cisr.errors import ConfigError
 from cisr.intervention import Array
 from cisr.students import ppo
@@ -41,7 +40,7 @@ class Sums(NamedTuple):
     failures: Array  # () over all steps
     rescues: Array  # () over all steps
     steps: Array  # ()
-    outcomes: Array  # (len(OUTCOMES),)
+    outcomes: Array  # (n,) in the order of the task's outcomes
 
 
 class Noise(NamedTuple):
@@ -77,7 +76,7 @@ class Cohort:
         self.distribution = Categorical(self.twin.n_actions)
         interventions = [*task.interventions, *(task.intervention(name) for name in extra)]
         self.supervised = Supervised(task, self.twin, interventions)
-        self.program = Program(config, self.twin.observation, self.distribution)
+        self.program = Program(config, self.twin.observation, self.distribution, len(task.constraints))
         table = self.twin.table
         self._tabulate = None if table is None else tabulator(config.network, self.twin.observation, table)
         self.unit = jax.jit(self._unit)
@@ -94,7 +93,7 @@ class Cohort:
             return (learners, jax.tree.map(jnp.add, total, sums)), None
 
         (learners, total), _ = jax.lax.scan(
-            next_round, (learners, _no_sums(seeds)), jnp.arange(self.config.rounds_per_unit)
+            next_round, (learners, self._no_sums(seeds)), jnp.arange(self.config.rounds_per_unit)
         )
         return learners, total
 
@@ -108,7 +107,7 @@ class Cohort:
             return Training(learners, envs, sums), None
 
         envs = jax.vmap(partial(self._start, n=self.config.n_envs))(keys)
-        start = Training(learners, envs, _no_sums(keys))
+        start = Training(learners, envs, self._no_sums(keys))
         end, _ = jax.lax.scan(next_update, start, jnp.arange(self.config.updates_per_round))
         sums = jax.vmap(self._one_or_cut_off)(end.sums, end.envs, rules)
         violations = sums.constraint_values / sums.episodes[:, None]
@@ -161,9 +160,10 @@ class Cohort:
         Also returns how many steps were begun at each of a finite task's observations (n,); empty for other tasks.
         """
         task, parameters = self.task, self._parameters
-        n = max(self.config.n_envs, min(task.deployment_steps // task.horizon, MAX_DEPLOYMENT_ENVS))
+        longest = self.supervised.longest
+        n = max(self.config.n_envs, min(task.deployment_steps // longest, MAX_DEPLOYMENT_ENVS))
         budget = -(-task.deployment_steps // n)
-        steps = budget + task.horizon
+        steps = budget + longest
         look_up = self._frozen(learner.params)
 
         def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], tuple[Array, Array]]:
@@ -179,7 +179,7 @@ class Cohort:
             return (self.supervised.restart(parameters, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
 
         noise = self._noise(key, steps, n)
-        start = (self._start(key, n), _no_sums_of_one())
+        start = (self._start(key, n), self._no_sums_of_one())
         (_, sums), (seen, counted) = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
         if self.twin.table is None:
             return sums, jnp.zeros(0)
@@ -220,32 +220,29 @@ class Cohort:
             total_reward=envs.total_reward.sum(),
             score=envs.total_reward.sum(),
             constraint_values=values.sum(axis=0),
-            outcomes=jnp.zeros(len(OUTCOMES)).at[OUTCOMES.index("other")].set(len(values)),
+            outcomes=jnp.zeros(len(self.task.outcomes)).at[-1].set(len(values)),  # other
         )
         either: Sums = jax.tree.map(partial(jnp.where, sums.episodes > 0), sums, cut_off)
         return either
+
+    def _no_sums_of_one(self) -> Sums:
+        zero, task = jnp.zeros(()), self.task
+        return Sums(zero, zero, zero, jnp.zeros(len(task.constraints)), zero, zero, zero, jnp.zeros(len(task.outcomes)))
+
+    def _no_sums(self, students: Array) -> Sums:
+        return jax.vmap(lambda _: self._no_sums_of_one())(students)
 
 
 def _fold(keys: Array, number: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
-def _no_sums_of_one() -> Sums:
-    zero = jnp.zeros(())
-    return Sums(zero, zero, zero, jnp.zeros(len(CONSTRAINTS)), zero, zero, zero, jnp.zeros(len(OUTCOMES)))
-
-
-def _no_sums(students: Array) -> Sums:
-    return jax.vmap(lambda _: _no_sums_of_one())(students)
-
-
 def _add(
     sums: Sums, envs: Envs, stepped: Stepped, ended: Array, counted: Array, violation_score: Array | float
 ) -> Sums:
     """Enter one step of E environments: events where `counted`, whole episodes where `ended`."""
-    facts = (stepped.failed, stepped.succeeded, stepped.terminated & stepped.rescued, stepped.truncated)
-    first = jnp.argmax(jnp.stack([*facts, jnp.ones_like(stepped.failed)]), axis=0)  # (E,) in the order of OUTCOMES
-    outcome = jax.nn.one_hot(first, len(OUTCOMES))
+    ways = jnp.concatenate([stepped.ways, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
+    outcome = jax.nn.one_hot(jnp.argmax(ways, axis=-1), ways.shape[-1])  # the first way that holds
     punished = (envs.rescues > 0) & ~jnp.isnan(violation_score)
     scores = jnp.where(punished, violation_score, envs.total_reward)
     return Sums(

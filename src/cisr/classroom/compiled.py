@@ -10,9 +10,9 @@ import numpy as np
 
 from cisr.classroom.cohort import Cohort
 from cisr.classroom.lane import Lane, UnitSummary
-from cisr.classroom.records import OUTCOMES, Batch, Checkpoint, Deployment, Event, Lesson, Progress
+from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.supervised import Rules
-from cisr.constraints import CONSTRAINTS
+from cisr.constraints import violation
 from cisr.intervention import Intervention
 from cisr.students.config import StudentConfig
 from cisr.students.ppo import Learner
@@ -39,14 +39,14 @@ class CompiledLane(Lane):
         )
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
-        rescues = total.constraint_values[:, CONSTRAINTS.index("rescues")]
-        successes = total.outcomes[:, OUTCOMES.index("success")]
+        violations = violation(total.constraint_values)
+        successes = total.outcomes[:, self.task.outcomes.index("success")]
         return learners, [
             UnitSummary(
                 episodes=int(n),
                 mean_return=float(total.total_reward[k] / n),
                 success=float(successes[k] / n),
-                violation=float(rescues[k] / n),
+                violation=float(violations[k] / n),
                 rescues=int(total.rescues[k]),
                 failures=int(total.failures[k]),
             )
@@ -71,7 +71,7 @@ class CompiledLane(Lane):
                 score=float(total.score[k] / n),
                 failures=int(total.failures[k]),
                 rescues=int(total.rescues[k]),
-                outcomes={outcome: float(total.outcomes[k, i] / n) for i, outcome in enumerate(OUTCOMES)},
+                outcomes={outcome: float(total.outcomes[k, i] / n) for i, outcome in enumerate(self.task.outcomes)},
                 visits=tuple(visits[k].tolist()) if visits.size else None,
             )
             for k, n in enumerate(total.episodes)

@@ -17,7 +17,6 @@ from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson,
 from cisr.classroom.rows import Rows
 from cisr.classroom.tally import Tally, deployment_of, summary_of
 from cisr.cmdp import Step
-from cisr.constraints import CONSTRAINTS
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.students.config import StudentConfig
@@ -53,7 +52,9 @@ def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) ->
 class GymnasiumLane(Lane):
     def __init__(self, lesson: Lesson, batch: Batch) -> None:
         self.observation, distribution = specs_of(lesson.task)
-        program = program_for(batch.enrolments[0].config.shape, self.observation, distribution)
+        program = program_for(
+            batch.enrolments[0].config.shape, self.observation, distribution, len(lesson.task.constraints)
+        )
         super().__init__(lesson, batch, program)
 
     def _train(
@@ -71,13 +72,13 @@ class GymnasiumLane(Lane):
         """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
         config = self.config
         seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
-        tallies = [Tally(config.n_envs) for _ in self.students]
+        tallies = [Tally(self.task, config.n_envs) for _ in self.students]
         observations = rows.start(name)
         for number in range(config.updates_per_round):
             rollout = self._rollout(learners, rows, observations, tallies, seeds, number * config.n_steps)
             learners = self.program.update(learners, rollout, self.hypers, shuffles, number)
             yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
-        violations = np.zeros((len(self.students), len(CONSTRAINTS)), np.float32)
+        violations = np.zeros((len(self.students), len(self.task.constraints)), np.float32)
         for k, tally in enumerate(tallies):
             tally.close()
             if self.errors[k] is None:
@@ -95,7 +96,7 @@ class GymnasiumLane(Lane):
     ) -> Rollout:
         """`n_steps` in every environment; `observations` (S, E, ...) moves on to where the next rollout starts."""
         config, n = self.config, len(self.students)
-        rollout = empty_rollout(n, config, self.observation)
+        rollout = empty_rollout(n, config, self.observation, len(self.task.constraints))
         cut_off = np.zeros((n, config.n_envs), bool)
         beyond = np.zeros_like(observations)
         for t in range(config.n_steps):
@@ -121,12 +122,13 @@ class GymnasiumLane(Lane):
     def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
         if all(self.errors):
             return (None,) * len(self.students)
-        rows = self._rows([self.task.intervention(under)] * len(self.students))
+        intervention = self.task.intervention(under)
+        rows = self._rows([intervention] * len(self.students))
         seeds = self._seeds("act", name)
-        tallies = [Tally(self.config.n_envs) for _ in self.students]
+        tallies = [Tally(self.task, self.config.n_envs) for _ in self.students]
         observations = rows.start(name)
         budget = -(-self.task.deployment_steps // self.config.n_envs)
-        for t in range(budget + self.task.horizon):
+        for t in range(budget + self.task.horizon_under(intervention)):
             running = (
                 tally.open_since_before(budget) for tally, error in zip(tallies, self.errors, strict=True) if not error
             )
@@ -137,7 +139,9 @@ class GymnasiumLane(Lane):
         rows.close()
         violation_score = -2 * self.task.horizon * self.task.max_reward if under == self.task.safe_evaluation else None
         return tuple(
-            None if error else deployment_of([e for e in t.episodes if e.began < budget], under, violation_score)
+            None
+            if error
+            else deployment_of(self.task, [e for e in t.episodes if e.began < budget], under, violation_score)
             for error, t in zip(self.errors, tallies, strict=True)
         )
 
@@ -145,7 +149,7 @@ class GymnasiumLane(Lane):
         return Rows(self.task, self.students, interventions, self.observation, self.errors)
 
 
-def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec) -> Rollout:
+def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec, m: int) -> Rollout:
     """Buffers for n students, to be filled by the host."""
     shape = (n, config.n_steps, config.n_envs)
     return Rollout(
@@ -154,7 +158,7 @@ def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec) -
         log_probs=np.zeros(shape, np.float32),
         values=np.zeros(shape, np.float32),
         rewards=np.zeros(shape, np.float32),
-        costs=np.zeros((*shape, len(CONSTRAINTS)), np.float32),
+        costs=np.zeros((*shape, m), np.float32),
         ends=np.zeros(shape, bool),
         end_values=np.zeros(shape, np.float32),
         last_values=np.zeros((n, config.n_envs), np.float32),

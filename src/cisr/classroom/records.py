@@ -12,10 +12,6 @@ from cisr.curricula import CurriculumPolicy, Observation, Stage
 from cisr.students.config import StudentConfig
 from cisr.task import Task
 
-OUTCOMES = ("failure", "success", "rescue", "timeout", "other")
-"""Ways in which an episode can end, the first that holds; `rescue` is the end that a ToStart makes, `other` the
-environment's own."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Enrolment:
@@ -41,7 +37,7 @@ class Deployment:
     failures: int
     rescues: int
     outcomes: Mapping[str, float]
-    """Rate of each of OUTCOMES."""
+    """Rate of each of the task's outcomes."""
     visits: tuple[int, ...] | None = None
     """Steps spent on each of a finite task's observations, where the lane counts them."""
 
@@ -62,11 +58,11 @@ class UnitLog:
     mean_return: float
     success: float
     violation: float
-    """Mean episode value of the rescue constraint: rescues beyond the tolerance."""
+    """Rescues beyond the tolerance, as the mean over episodes."""
     rescues: int
     failures: int
     multipliers: tuple[float, ...]
-    """λ after the unit: for failures, for rescues."""
+    """λ after the unit, one for each of the task's constraints."""
     deployment: Deployment | None = None
     """The paper's periodic deployment in M, for analysis only."""
     seconds: float = field(default=0.0, compare=False)

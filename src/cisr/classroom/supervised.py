@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr import constraints
-from cisr.constraints import CONSTRAINTS, Account
-from cisr.intervention import NONE, Array, Intervention, Place, Rewind, ToStart
-from cisr.task import Move, Task
+from cisr.constraints import Account
+from cisr.intervention import Array, Intervention, Place, Rewind, ToStart
+from cisr.task import Move, Task, Transition
 from cisr.twin import State, Twin
 
 REWIND, TO_START, PLACE = 0, 1, 2
@@ -26,9 +26,10 @@ REWIND, TO_START, PLACE = 0, 1, 2
 class Rules(NamedTuple):
     """An intervention as data."""
 
-    trigger: Array  # () which of the triggers
+    trigger: Array  # () which of the interventions' triggers
     reset: Array  # () REWIND, TO_START, or PLACE + which of the placing functions
     rewind: Array  # () steps
+    horizon: Array  # () steps
     tolerance: Array  # (m,)
 
 
@@ -55,7 +56,7 @@ class Stepped(NamedTuple):
     truncated: Array  # (E,)
     rescued: Array  # (E,)
     failed: Array  # (E,)
-    succeeded: Array  # (E,)
+    ways: Array  # (E, n) which of the task's outcomes hold, but for the last, which always does
 
 
 class Supervised:
@@ -67,10 +68,13 @@ class Supervised:
     def __init__(self, task: Task, twin: Twin, interventions: Sequence[Intervention]) -> None:
         self.task = task
         self.twin = twin
-        self._triggers = list(dict.fromkeys(i.trigger for i in (NONE, *interventions)))
+        known = [tuple(i.triggers.values()) for i in (task.intervention("none"), *interventions)]
+        self._triggers = list(dict.fromkeys(known))
         self._places = list(dict.fromkeys(i.reset for i in interventions if isinstance(i.reset, Place)))
         rewinds = [i.reset.steps for i in interventions if isinstance(i.reset, Rewind)]
-        self.depth = 1 if max([1, *rewinds, *(p.n_history for p in self._places)]) == 1 else task.horizon + 1
+        self.longest = max([task.horizon, *(task.horizon_under(i) for i in interventions)])
+        """Steps of an episode, at most."""
+        self.depth = 1 if max([1, *rewinds, *(p.n_history for p in self._places)]) == 1 else self.longest + 1
         self.n_place_uniforms = max([0, *(p.n_uniforms for p in self._places)])
 
     def rules(self, intervention: Intervention) -> Rules:
@@ -79,9 +83,10 @@ class Supervised:
         if isinstance(reset, Place):
             kind = PLACE + self._places.index(reset)
         return Rules(
-            trigger=np.int32(self._triggers.index(intervention.trigger)),
+            trigger=np.int32(self._triggers.index(tuple(intervention.triggers.values()))),
             reset=np.int32(kind),
             rewind=np.int32(reset.steps if isinstance(reset, Rewind) else 0),
+            horizon=np.int32(self.task.horizon_under(intervention)),
             tolerance=np.array(constraints.tolerances(intervention), np.float32),
         )
 
@@ -90,7 +95,7 @@ class Supervised:
         n = u.shape[0]
         state = self.twin.reset(parameters, u)
         zeros = jnp.zeros(n)
-        account = Account(counts=jnp.zeros((n, len(CONSTRAINTS))), steps=zeros)
+        account = constraints.opening((n,), len(self.task.constraints), jnp)
         vector = self.twin.vector(state)
         visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
         length = jnp.ones(n, jnp.int32)
@@ -104,9 +109,12 @@ class Supervised:
         outcome = twin.step(parameters, envs.state, action, u)
         vector = twin.vector(outcome.state)
         move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
-        failed, succeeded = task.danger(move), task.success(move)
-        rescued = jnp.stack([trigger(vector) for trigger in self._triggers])[rules.trigger]
-        events = jnp.stack([failed, rescued], axis=-1)
+        dangers = [danger(move) for danger in task.dangers.values()]
+        failed = jnp.any(jnp.stack(dangers), axis=0)
+        each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
+        fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
+        rescued = fired.any(axis=-1)
+        events = jnp.concatenate([failed[:, None], fired], axis=-1)
         account, costs = constraints.book(task.constraint_form, envs.account, events, rules.tolerance)
 
         terminated = outcome.terminated | failed
@@ -114,21 +122,26 @@ class Supervised:
         placed = rescued & ~terminated & ~to_start
         target, visited, length = self._remember(rules, envs, vector, ~terminated & ~rescued, placed, u_place)
         state = _choose(placed, twin.place(outcome.state, target), outcome.state)
-        terminated = terminated | (rescued & to_start)
-        truncated = (account.steps >= task.horizon) & ~terminated
+        sent_back = rescued & ~terminated & to_start
+        terminated = terminated | sent_back
+        truncated = (account.steps >= rules.horizon) & ~terminated
+        reward = outcome.reward
+        if task.reward is not None:
+            where_to = jnp.where((rescued & ~to_start)[:, None], target, vector)
+            reward = task.reward(Transition(move, failed, rescued, where_to, truncated))
         after = Envs(
             state=state,
             account=account,
             visited=visited,
             length=length,
-            total_reward=envs.total_reward + outcome.reward,
+            total_reward=envs.total_reward + reward,
             failures=envs.failures + failed,
             rescues=envs.rescues + rescued,
             began=envs.began,
         )
         values = constraints.value(task.constraint_form, account, rules.tolerance)
-        stepped = Stepped(outcome.reward, costs, values, terminated, truncated, rescued, failed, succeeded)
-        return after, stepped
+        ways = jnp.stack([*dangers, task.success(move), sent_back, truncated], axis=-1)
+        return after, Stepped(reward, costs, values, terminated, truncated, rescued, failed, ways)
 
     def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
         """Begin new episodes where the last ones ended."""

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cisr.classroom.lane import UnitSummary
-from cisr.classroom.records import OUTCOMES, Deployment
+from cisr.classroom.records import Deployment
 from cisr.cmdp import Step
-from cisr.constraints import CONSTRAINTS
+from cisr.constraints import violation
+from cisr.task import Task
 
 
 class Episode(NamedTuple):
@@ -27,12 +28,13 @@ class Episode(NamedTuple):
 class Tally:
     """Adds up the steps of E environments and closes an episode's account when it ends."""
 
-    def __init__(self, n_envs: int) -> None:
+    def __init__(self, task: Task, n_envs: int) -> None:
         self.episodes: list[Episode] = []
+        self._outcomes = task.outcomes
         self.failures = 0
         self.rescues = 0
         self._clock = 0
-        self._values = np.zeros((n_envs, len(CONSTRAINTS)))
+        self._values = np.zeros((n_envs, len(task.constraints)))
         self._rewards = np.zeros(n_envs)
         self._began = np.zeros(n_envs, int)
         self._failures = np.zeros(n_envs, int)
@@ -46,7 +48,8 @@ class Tally:
         self._failures += step.failed
         self._rescues += step.rescued
         for k in map(int, np.flatnonzero(step.terminated | step.truncated)):
-            self._close(k, _outcome(step, k))
+            ways = [*step.ways[k], True]
+            self._close(k, self._outcomes[ways.index(True)])
 
     def open_since_before(self, clock: int) -> bool:
         """Is any episode still running that began before that time?"""
@@ -81,12 +84,7 @@ class Tally:
         self._failures[k] = self._rescues[k] = 0
 
 
-def _outcome(step: Step, k: int) -> str:
-    facts = (step.failed[k], step.succeeded[k], step.terminated[k] and step.rescued[k], step.truncated[k], True)
-    return next(name for name, holds in zip(OUTCOMES, facts, strict=True) if holds)
-
-
-def deployment_of(episodes: Sequence[Episode], under: str, violation_score: float | None) -> Deployment:
+def deployment_of(task: Task, episodes: Sequence[Episode], under: str, violation_score: float | None) -> Deployment:
     """Sum up the episodes of a deployment; `violation_score` replaces the return of episodes with a rescue."""
     returns = [episode.total_reward for episode in episodes]
     scores = [
@@ -101,7 +99,7 @@ def deployment_of(episodes: Sequence[Episode], under: str, violation_score: floa
         score=float(np.mean(scores)),
         failures=sum(episode.failures for episode in episodes),
         rescues=sum(episode.rescues for episode in episodes),
-        outcomes={name: float(np.mean([e.outcome == name for e in episodes])) for name in OUTCOMES},
+        outcomes={name: float(np.mean([e.outcome == name for e in episodes])) for name in task.outcomes},
     )
 
 
@@ -116,7 +114,7 @@ def summary_of(tallies: Sequence[Tally]) -> UnitSummary:
         episodes=len(episodes),
         mean_return=mean(lambda e: e.total_reward),
         success=mean(lambda e: e.outcome == "success"),
-        violation=mean(lambda e: e.constraint_values[CONSTRAINTS.index("rescues")]),
+        violation=mean(lambda e: violation(e.constraint_values)),
         rescues=sum(tally.rescues for tally in tallies),
         failures=sum(tally.failures for tally in tallies),
     )

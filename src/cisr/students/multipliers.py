@@ -13,15 +13,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from cisr.constraints import CONSTRAINTS
-
 MAX_VIOLATION = 200.0
 
 
-def uniform_log_weights() -> jax.Array:
+def uniform_log_weights(m: int) -> jax.Array:
     """Log-weights (m + 1,) of a student that has learned nothing: every multiplier is B / (m + 1)."""
-    n = len(CONSTRAINTS) + 1
-    return jnp.full(n, -jnp.log(n), jnp.float32)
+    return jnp.full(m + 1, -jnp.log(m + 1), jnp.float32)
 
 
 def multipliers(log_weights: jax.Array, bound: jax.Array) -> jax.Array:

@@ -68,10 +68,10 @@ def fresh_adam(params: Params) -> Adam:
 
 
 def new_learner(
-    key: jax.Array, config: StudentConfig, observation: ObservationSpec, distribution: Distribution
+    key: jax.Array, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
 ) -> Learner:
     params = networks.initialise(key, config.network, observation, distribution.n_outputs)
-    return Learner(params=params, adam=fresh_adam(params), log_weights=uniform_log_weights())
+    return Learner(params=params, adam=fresh_adam(params), log_weights=uniform_log_weights(n_constraints))
 
 
 def transfer(learner: Learner) -> Learner:

@@ -29,7 +29,9 @@ class Acts(NamedTuple):
 class Program:
     """The student's functions for students of one shape. Seeds are (S,) uint32; learners are stacked over S."""
 
-    def __init__(self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution) -> None:
+    def __init__(
+        self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
+    ) -> None:
         on_cpu = jax.default_backend() == "cpu"
         # Small perceptrons act faster side by side even on a CPU: a loop would cost more than the arithmetic.
         forward = networks.forward_for(config.network, observation)
@@ -55,7 +57,9 @@ class Program:
             return chosen
 
         self.new: Callable[..., Learner] = jax.jit(
-            lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution))(_keys(seeds))
+            lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution, n_constraints))(
+                _keys(seeds)
+            )
         )
         """new(seeds) -> learners"""
         self.act: Callable[..., Acts] = jax.jit(
@@ -84,9 +88,11 @@ class Program:
 
 
 @lru_cache(maxsize=16)
-def program_for(shape: StudentConfig, observation: ObservationSpec, distribution: Distribution) -> Program:
+def program_for(
+    shape: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
+) -> Program:
     """The program for a config's `shape`; made and compiled once."""
-    return Program(shape, observation, distribution)
+    return Program(shape, observation, distribution, n_constraints)
 
 
 def stack_hyperparameters(configs: list[StudentConfig]) -> Hyperparameters:
