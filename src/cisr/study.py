@@ -64,7 +64,14 @@ def default_teacher(task: Task) -> MakeTeacher:
             signal, *lengthscales, noise = (GammaPrior(mean, variance) for mean, variance in teaching.hyperpriors)
             names = [parameter.name for parameter in space.parameters]
             priors = Hyperpriors(signal=signal, lengthscales=dict(zip(names, lengthscales, strict=True)), noise=noise)
-        return GPUCB(space, seed=seed, setting=teaching.setting, n_initial=teaching.n_initial, priors=priors)
+        return GPUCB(
+            space,
+            seed=seed,
+            setting=teaching.setting,
+            n_initial=teaching.n_initial,
+            initial=[dict(point) for point in teaching.initial[: teaching.n_initial]],
+            priors=priors,
+        )
 
     return make
 

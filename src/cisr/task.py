@@ -66,6 +66,8 @@ class Teaching:
     """Where thresholds on the violation are searched."""
     n_initial: int = 10
     """Curriculum policies tried before the teacher's model takes over."""
+    initial: tuple[Mapping[str, float | str], ...] = ()
+    """The first of these, as points of the search space; the others are random."""
     n_rounds: int = 20
     """Curriculum policies that the model chooses."""
     class_size: int = 1

@@ -272,7 +272,7 @@ def test_a_failed_student_stays_failed_after_a_stop():
 
 def test_a_broken_trigger_is_the_tasks_fault_and_stops_everybody():
     broken = Intervention(name="SR1", trigger=lambda state: state > 3, reset=Rewind(), tau=0.0)
-    with pytest.raises(TaskError, match="trigger of 'SR1'"):
+    with pytest.raises(TaskError, match="trigger 'rescues' of 'SR1'"):
         taught(batch("ana"), replace(TASK, interventions=(broken, *TASK.interventions[1:])))
 
 

@@ -12,21 +12,27 @@ from cisr.task import Task
 Scale = Literal["paper", "quick"]
 SCALES: tuple[Scale, ...] = ("paper", "quick")
 
-BUILT_IN = {"frozen-lake": "cisr.tasks.frozen_lake:frozen_lake"}
+BUILT_IN = {
+    "frozen-lake": "cisr.tasks.frozen_lake:frozen_lake",
+    "lunar-lander": "cisr.tasks.lunar_lander:lunar_lander",
+}
 
 
-def get_task(name: str, scale: Scale = "paper") -> Task:
-    """A built-in task at a scale, or the user's own as `package.module:attribute` (a Task or a function of none)."""
+def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
+    """A built-in task at a scale and for a kind of student, or the user's own as `package.module:attribute` (a Task or
+    a function of none)."""
     if scale not in SCALES:
         raise ConfigError(f"The scale is '{scale}': give one of {', '.join(SCALES)}.")
     if name in BUILT_IN:
-        make: Callable[[Scale], Task] = _load(BUILT_IN[name])
-        return make(scale)
+        make: Callable[[Scale, str | None], Task] = _load(BUILT_IN[name])
+        return make(scale, student)
     if ":" not in name:
         raise ConfigError(
             f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, "
             f"or give your own as package.module:attribute."
         )
+    if student is not None:
+        raise ConfigError(f"'{name}' is your own task: set its student there; kinds such as '{student}' are built in.")
     found = _load(name)
     task = found() if callable(found) else found
     if not isinstance(task, Task):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Rewind, ToStart
 from cisr.students.config import Convolutional, Perceptron, StudentConfig
 from cisr.task import Move, Task, Teaching
@@ -38,6 +39,7 @@ PAPER_STUDENT = StudentConfig(
     multiplier_bound=0.5,
     multiplier_rate=1.0,
 )
+SMALL_STUDENT = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
 PAPER_TEACHING = Teaching(
     n_switches=2,
     return_range=(-0.5, 5.5),
@@ -112,8 +114,14 @@ def _look_up(tiles: np.ndarray, state: Array) -> Array:
     return state.__array_namespace__().asarray(tiles)[state[..., 0]]
 
 
-def frozen_lake(scale: Scale = "paper") -> Task:
-    return _paper_scale() if scale == "paper" else _quick_scale()
+STUDENTS = {"cnn": PAPER_STUDENT, "perceptron": SMALL_STUDENT}
+
+
+def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
+    if student not in (None, *STUDENTS):
+        raise ConfigError(f"Frozen Lake has no student '{student}': choose one of {', '.join(STUDENTS)}.")
+    task = _paper_scale() if scale == "paper" else _quick_scale()
+    return task if student is None else replace(task, student=STUDENTS[student])
 
 
 def _paper_scale() -> Task:
@@ -128,11 +136,10 @@ def _paper_scale() -> Task:
 
 
 def _quick_scale() -> Task:
-    small = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
     return replace(
         _paper_scale(),
         scale="quick",
         description="The paper's lake and search, small perceptron students in classes of 4: a teacher in minutes.",
-        student=small,
+        student=SMALL_STUDENT,
         teaching=replace(PAPER_TEACHING, class_size=4, setting="ours", hyperpriors=None),
     )

@@ -1,0 +1,139 @@
+"""Lunar Lander as in the paper, on Gymnasium's stock `LunarLander-v3`.
+
+A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
+interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. They are not certified: a student
+under them can crash, though it rarely does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cisr.errors import ConfigError
+from cisr.intervention import Intervention, Place
+from cisr.students.config import Perceptron, StudentConfig
+from cisr.task import Task, Teaching
+from cisr.tasks import Scale
+from cisr.tasks.lunar_lander.flight import (
+    at_rest,
+    crashed,
+    off_the_pad,
+    out_of_map,
+    over_the_pad,
+    reward,
+    steadied,
+)
+
+if TYPE_CHECKING:
+    import gymnasium
+
+TRAINING_HORIZON, HORIZON = 500, 2_000
+SENSOR_VARIANCE = 1e-4
+
+PAPER_STUDENT = StudentConfig(
+    network=Perceptron(hidden=(20, 20), activation="tanh"),
+    n_envs=6,
+    n_steps=500,
+    n_epochs=32,
+    learning_rate=5e-3,
+    clip_range_vf=0.2,
+    ent_coef=0.001,
+    rounds_per_unit=2,
+    updates_per_round=16,
+    multiplier_bound=120.0,
+    multiplier_rate=1.0,
+)
+STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
+"""Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
+PAPER_TEACHING = Teaching(
+    n_switches=1,
+    return_range=(-200.0, 200.0),
+    violation_range=(0.0, 6.0),
+    n_initial=4,
+    initial=tuple(
+        {"return_1": 0.0, "violation_1": 3.0, "intervention_1": first, "intervention_2": second}
+        for first in ("Narrow", "Wide")
+        for second in ("Narrow", "Wide")
+    ),
+    n_rounds=10,
+    class_size=10,
+    setting="paper",
+    # (mean, variance) of the paper's Gamma hyperpriors: signal, four length-scales, noise.
+    hyperpriors=((1, 0.2), (20, 4), (1, 0.3), (0.2, 0.2), (0.2, 0.2), (0.01, 0.1)),
+)
+
+
+def funnel(name: str, slope: float, reset_slope: float) -> Intervention:
+    return Intervention(
+        name=name,
+        trigger={"off the pad": off_the_pad(slope), "over the pad": over_the_pad},
+        reset=Place(steadied(reset_slope)),
+        tau=0.0,
+        horizon=TRAINING_HORIZON,
+    )
+
+
+def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
+    kind = student or "two-layer"
+    if kind not in STUDENTS:
+        raise ConfigError(f"Lunar Lander has no student '{student}': choose one of {', '.join(STUDENTS)}.")
+    noisy = kind.startswith("noisy")
+    variance = SENSOR_VARIANCE if noisy else 0.0
+
+    def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
+        from cisr.tasks.lunar_lander import environment  # brings in gymnasium
+
+        return environment.make_env(HORIZON, variance, **options)
+
+    def read_state(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+        from cisr.tasks.lunar_lander import environment
+
+        return environment.read_state(env)
+
+    def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
+        from cisr.tasks.lunar_lander import environment
+
+        return environment.place(env, state)
+
+    task = Task(
+        name="lunar-lander",
+        make_env=make_env,
+        read_state=read_state,
+        place=place,
+        danger={"crash": crashed, "out of map": out_of_map},
+        success=at_rest,
+        reward=reward,
+        interventions=(funnel("Narrow", 20.0, 100.0), funnel("Wide", 0.5, 1.0)),
+        horizon=HORIZON,
+        constraint_form="sum",
+        safe_evaluation="Wide",
+        max_reward=100.0,
+        n_units=21 if noisy else 16,
+        deployment_steps=100_000,
+        deterministic_deployment=True,
+        student=_student(kind),
+        teaching=PAPER_TEACHING,
+        scale="paper",
+        description=f"Gymnasium's LunarLander-v3, {kind} students, {21 if noisy else 16} units of 96,000 steps.",
+    )
+    return task if scale == "paper" else _quick(task)
+
+
+def _student(kind: str) -> StudentConfig:
+    hidden = (20,) if kind.startswith("one-layer") else (20, 20)
+    network = Perceptron(hidden=hidden, activation="relu" if kind.endswith("relu") else "tanh")
+    return replace(PAPER_STUDENT, network=network, multiplier_bound=160.0 if kind.startswith("noisy") else 120.0)
+
+
+def _quick(task: Task) -> Task:
+    return replace(
+        task,
+        scale="quick",
+        description="Gymnasium's LunarLander-v3, the paper's students for 6 units, few of them: minutes.",
+        n_units=6,
+        deployment_steps=20_000,
+        teaching=replace(PAPER_TEACHING, n_rounds=2, class_size=2),
+    )
