@@ -124,6 +124,7 @@ def reproduce(
     seed: int = 0,
     lane: str = "auto",
     n_workers: int | None = None,
+    batch: int | None = None,
     listener: Listener = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
@@ -137,7 +138,7 @@ def reproduce(
     names = [f"evaluation-{k + 1}" for k in range(n_teachers)]
     lesson = make_lesson(task, lane=lane, deploy_each_unit=True)
     for name in names:
-        batching = settle(store, name, lesson, seed)
+        batching = settle(store, name, lesson, seed, batch)
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
     results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)

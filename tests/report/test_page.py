@@ -117,7 +117,7 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
     words = f"--initial 3 --rounds 2 --students 2 --teacher {tiny.task.teaching.setting} --lane gymnasium --seed 3"
-    assert words in said(written)
+    assert f"{words} --batch 16 --store" in said(written)
     assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
 
 

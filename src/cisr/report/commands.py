@@ -61,7 +61,8 @@ def _named(name: str, usual: str) -> list[str]:
 def _line(contents: Contents, words: list[object], run: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     words += ["--lane", contents.settings.get("lane", "auto")]
     words += [] if run["deployed under"] == "none" else ["--evaluate-in", "M0"]
-    words += ["--seed", run["seed"], "--store", contents.source]
+    words += ["--seed", run["seed"]]
+    words += ["--batch", contents.settings["batching"]["largest"], "--store", contents.source]
     said = list(notes)
     if contents.settings.get("scale") == "own":
         said += [f"package.module:task stands for the task '{contents.settings.get('task')}'"]
