@@ -148,7 +148,10 @@ def test_results_that_cannot_be_written_get_one_line_and_the_store_has_them(capf
 def cisr(*words, before=()):
     return subprocess.run(
         [*before, sys.executable, "-m", "cisr", *map(str, words)],
-        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        },
         capture_output=True,
         text=True,
     )
@@ -181,7 +184,48 @@ def test_students_whose_environment_raises_are_recorded_and_the_rest_is_reported
 
 def test_a_worker_that_dies_is_replaced_once_and_then_its_students_have_failed(capfd, tmp_path):
     run("compare", "tiny:suicidal", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 1)
-    assert "its worker process died (signal 9)" in capfd.readouterr().out
+    assert "its worker process died (signal 6)" in capfd.readouterr().out
+
+
+def test_a_worker_killed_from_outside_twice_stops_the_run_and_nobody_has_failed(capfd, tmp_path, monkeypatch):
+    """As a system does that is short of memory."""
+    monkeypatch.setenv("DEATH", "SIGKILL")
+    line = refused(
+        capfd, "compare", "tiny:suicidal", "SR1", "--students", 4, "--batch", 2, "--store", tmp_path / "s",
+        "--workers", 1,
+    )  # fmt: skip
+    assert "a batch of 2 students was killed 2 times (signal 9), as systems do when memory runs out" in line
+    assert "fewer --workers" in line and "--store NEW --batch 1" in line
+    with Store(tmp_path / "s") as store:
+        assert [t.error for t in store.transcripts()] == [None] * 4
+
+
+def test_a_run_out_of_memory_stops_with_one_line_and_goes_on_once_there_is_enough(tmp_path):
+    words = ("compare", "tiny:hungry", "SR1", "--students", 4, "--batch", 2, "--store", tmp_path / "s")
+    stopped = cisr(*words, before=("env", "HUNGRY=yes"))
+    assert stopped.returncode == 2, stopped.stderr
+    line = stopped.stderr.strip().splitlines()[-1]
+    assert line.startswith(
+        "cisr: Out of memory with 2 students in a batch (Perceptron networks, 2 environments × 32 steps each): "
+        "RESOURCE_EXHAUSTED"
+    )
+    assert line.endswith("run the same command again, or make a new store with smaller batches: --store NEW --batch 1.")
+    assert len(line) < 500 and "Traceback" not in stopped.stderr
+    with Store(tmp_path / "s") as store:
+        assert [t.error for t in store.transcripts()] == [None] * 4
+    assert cisr(*words).returncode == 0
+    with Store(tmp_path / "s") as store:
+        assert all(t.deployment for t in store.transcripts())
+
+
+def test_the_largest_batch_is_fixed_when_a_store_is_made(capfd, tmp_path):
+    words = ("compare", "tiny:task", "SR1", "--students", 3, "--store", tmp_path / "s", "--workers", 0)
+    run(*words, "--batch", 1)
+    with Store(tmp_path / "s") as store:
+        assert store.settings()["batching"]["largest"] == 1
+    run(*words)
+    assert "made with batches of at most 1 students, this run has 2" in refused(capfd, *words, "--batch", 2)
+    assert "give at least 1" in refused(capfd, *words, "--batch", 0)
 
 
 def test_an_accelerator_that_is_not_there_gets_one_line(tmp_path):

@@ -1,10 +1,11 @@
 import dataclasses
 
+import numpy as np
 import pytest
 import tiny
 
-from cisr import ConfigError, Observation, Population, Store, Study, random_teacher
-from cisr.classroom import Transcript
+from cisr import CisrError, ConfigError, Observation, Population, Store, Study, random_teacher
+from cisr.classroom import Transcript, default_observe
 from cisr.study import search_space, summarise
 
 
@@ -70,6 +71,20 @@ def test_what_the_teacher_sees_and_wants_can_be_replaced():
         assert r.score == (one.rescues + two.rescues) / 2
         after_first = {unit.intervention for unit in one.units[1:]}
         assert after_first == {one.units[0].intervention}
+
+
+def test_a_study_out_of_memory_keeps_its_units_and_goes_on_as_if_nothing_had_happened(tmp_path):
+    def greedy(unit):
+        return default_observe(unit) if unit.unit < 2 else np.zeros(10**17)
+
+    def study(**options):
+        return Study(tiny.compiled, n_workers=0, n_initial=1, n_rounds=0, **options)
+
+    with pytest.raises(CisrError, match=r"^Out of memory with 1 student in a batch .*: fewer n_envs or n_steps"):
+        study(store=tmp_path / "s", batch=1, observe=greedy).run()
+    with Store(tmp_path / "s") as store:
+        assert {(len(t.units), t.error) for t in store.transcripts()} == {(2, None), (0, None)}
+    assert study(store=tmp_path / "s").run().transcripts == study(batch=1).run().transcripts
 
 
 def test_students_can_be_drawn_from_a_population():

@@ -74,6 +74,14 @@ WorkersOption = Annotated[
     int | None,
     typer.Option(help="Worker processes; results do not depend on it. (default: one per core)", show_default=False),
 ]
+BatchOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Students trained together at most, for a new store; fewer need less memory. (default: what suits this "
+        "machine)",
+        show_default=False,
+    ),
+]
 EvaluationOption = Annotated[
     Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
 ]
@@ -128,6 +136,7 @@ def train(
     ] = None,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
+    batch: BatchOption = None,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -150,6 +159,7 @@ def train(
             lane=lane.value,
             evaluate_in=evaluate_in.value,
             n_workers=workers,
+            batch=batch,
         )
         best: list[float] = []
 
@@ -204,6 +214,7 @@ def compare(
     ] = False,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
+    batch: BatchOption = None,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -240,6 +251,7 @@ def compare(
                 evaluate_in=evaluate_in.value,
                 deploy_each_unit=deploy_each_unit,
                 n_workers=workers,
+                batch=batch,
                 listener=meter,
             )
     out.print(comparison_table(comparison))
@@ -270,6 +282,7 @@ def reproduce(
         typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
     ] = None,
     workers: WorkersOption = None,
+    batch: BatchOption = None,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -299,6 +312,7 @@ def reproduce(
                 seed=seed,
                 lane=lane.value,
                 n_workers=workers,
+                batch=batch,
                 listener=meter,
             )
     out.print(reproduction_table(result))

@@ -97,9 +97,13 @@ def compare(
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
+    batch: int | None = None,
     listener: Callable[[Batch, Event], None] = lambda batch, event: None,
 ) -> Comparison:
-    """Train `n_students` new students under each curriculum and sum up how they did."""
+    """Train `n_students` new students under each curriculum and sum up how they did.
+
+    `batch` bounds how many are trained together, where memory is short; the store keeps it for good.
+    """
     if n_students < 1:
         raise ConfigError(f"The number of students is {n_students}: give at least 1.")
     if not curricula:
@@ -108,7 +112,7 @@ def compare(
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
     with opened(store) as kept:
-        batching = settle(kept, name, lesson, seed)
+        batching = settle(kept, name, lesson, seed, batch)
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
     groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}

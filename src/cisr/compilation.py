@@ -31,6 +31,15 @@ def accelerator_bytes() -> int | None:
     return None if device.platform == "cpu" else int((device.memory_stats() or {}).get("bytes_limit", 2**34))
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether the host, or the device that JAX uses, had too little memory."""
+    import jax
+
+    of_device = isinstance(error, jax.errors.JaxRuntimeError)
+    said = str(error)
+    return isinstance(error, MemoryError) or (of_device and ("RESOURCE_EXHAUSTED" in said or "OUT_OF_MEMORY" in said))
+
+
 def set_up_jax() -> None:
     """Full float32 products on every device, and compiled programs kept on disk, so that a second run starts at once.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.classroom import Batching, Enrolment, Lesson, UnitLog, default_observe
 from cisr.curricula import CurriculumPolicy
-from cisr.errors import ConfigError
+from cisr.errors import ConfigError, StoreError
 from cisr.seeding import derive_seed, generator
 from cisr.store import Store
 from cisr.students.config import Population, StudentConfig
@@ -58,17 +58,28 @@ def choose_lane(task: Task, lane: str) -> Literal["gymnasium", "compiled"]:
     return "gymnasium" if lane == "gymnasium" or task.twin is None else "compiled"
 
 
-def settle(store: Store, name: str, lesson: Lesson, seed: int) -> Batching:
+def settle(store: Store, name: str, lesson: Lesson, seed: int, batch: int | None = None) -> Batching:
     """Make sure that the store is one of this lesson; returns how its students are cut into batches.
 
-    `name` is that of the study or comparison, whose settings must agree ever after too.
+    `name` is that of the study or comparison, whose settings must agree ever after too. `batch` says how many students
+    a batch of a new store may have, if not as many as suit this machine.
     """
+    if batch is not None and batch < 1:
+        raise ConfigError(f"The largest batch is {batch} students: give at least 1.")
+    largest = store.settings().get("batching", {}).get("largest", batch)
+    if batch not in (None, largest):
+        raise StoreError(
+            f"{store} was made with batches of at most {largest} students, this run has {batch}: "
+            f"give another store, or the same batch."
+        )
     task = lesson.task
     run = {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
     settings = {"task": task.name, "scale": task.scale, "lane": lesson.lane, "definition": describe(task)}
     store.settle(settings | {RUN + name: run})
     if "batching" not in store.settings():
-        store.settle({"batching": Batching.for_this_machine(lesson.lane)._asdict(), "made with": versions()})
+        usual = Batching.for_this_machine(lesson.lane)
+        batching = usual if batch is None else usual._replace(largest=batch)
+        store.settle({"batching": batching._asdict(), "made with": versions()})
         store.settle({} if task.floor_plan is None else {"floor plan": task.floor_plan})
     return Batching(**store.settings()["batching"])
 

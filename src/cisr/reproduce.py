@@ -2,14 +2,15 @@
 
 As in the paper, each teacher's curriculum trains a class of new students, and so does every baseline, once for each
 teacher; the standard errors are over these repetitions. Teachers by random search have the same budget of students.
-Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`.
+Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`; a finding in
+the store says that it holds a reproduction, so that a report can set it beside the paper without knowing the task.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from cisr.task import Task
 
 PUBLICATIONS = {"frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE"}
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
+FINDING = "reproduction"
+"""The name under which the store keeps what is reproduced; see `finding`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,10 @@ class PublishedRow:
     success: tuple[float, float]
     training_failures: tuple[float, float]
     mean_return: tuple[float, float]
+
+    @staticmethod
+    def from_json(record: Mapping[str, Sequence[float]]) -> PublishedRow:
+        return PublishedRow(**{name: (mean, sem) for name, (mean, sem) in record.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +124,7 @@ def reproduce(
     seed: int = 0,
     lane: str = "auto",
     n_workers: int | None = None,
+    batch: int | None = None,
     listener: Listener = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
@@ -127,21 +135,24 @@ def reproduce(
         OPTIMIZED: teacher_studies(task, n_teachers, seed, lane),
         RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
     }
+    names = [f"evaluation-{k + 1}" for k in range(n_teachers)]
+    lesson = make_lesson(task, lane=lane, deploy_each_unit=True)
+    for name in names:
+        batching = settle(store, name, lesson, seed, batch)
+    searches = [study.name for studies in kinds.values() for study in studies]
+    store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
     results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
     found = iter(result.policy for result in results)
     policies = {kind: tuple(next(found) for _ in studies) for kind, studies in kinds.items()}
 
     repetitions = []
-    for k in range(n_teachers):
+    for k, name in enumerate(names):
         curricula = {
             OPTIMIZED: policies[OPTIMIZED][k],
             **baselines(task, paper),
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
-        repetitions.append(enrol(task, curricula, n_students, seed, f"evaluation-{k + 1}"))
-    lesson = make_lesson(task, lane=lane, deploy_each_unit=True)
-    for k in range(n_teachers):
-        batching = settle(store, f"evaluation-{k + 1}", lesson, seed)
+        repetitions.append(enrol(task, curricula, n_students, seed, name))
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
@@ -151,7 +162,7 @@ def reproduce(
         title=paper.title,
         repetitions=n_teachers,
         students=n_students,
-        rows=tuple(_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
+        rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
         policies=policies,
         comparison=Comparison(
             task=task.name,
@@ -160,6 +171,20 @@ def reproduce(
             transcripts=pooled,
         ),
     )
+
+
+def finding(
+    task: Task, paper: Published, repetitions: Sequence[str], searches: Sequence[str], n_students: int
+) -> dict[str, Any]:
+    """What a report must know of a reproduction, as JSON: what belongs to it, its rows in order, the numbers beside."""
+    labels = (OPTIMIZED, *baselines(task, paper), RANDOM_SEARCH)
+    return {
+        "title": paper.title,
+        "repetitions": list(repetitions),
+        "searches": list(searches),
+        "students": n_students,
+        "rows": [[label, asdict(paper.rows[label]) if label in paper.rows else None] for label in labels],
+    }
 
 
 def teacher_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
@@ -196,7 +221,10 @@ def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
     return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)
 
 
-def _row(label: str, repetitions: Sequence[Sequence[Transcript]], published: PublishedRow | None) -> ReproducedRow:
+def reproduced_row(
+    label: str, repetitions: Sequence[Sequence[Transcript]], published: PublishedRow | None
+) -> ReproducedRow:
+    """Sum up the classes of one curriculum, one for each repetition."""
     means = [summarise_group(label, group) for group in repetitions]
     return ReproducedRow(
         curriculum=label,

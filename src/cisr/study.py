@@ -95,7 +95,8 @@ class Study:
     """Trains a teacher on a task.
 
     `observe` and `score` say what the teacher sees of a unit and what it wants of a student. Everything is kept in
-    `store`; running a study again on the same store goes on where it stopped.
+    `store`; running a study again on the same store goes on where it stopped. `batch` bounds how many students are
+    trained together, where memory is short; the store keeps it for good.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Study:
         lane: str = "auto",
         evaluate_in: str = "M",
         n_workers: int | None = None,
+        batch: int | None = None,
     ) -> None:
         changes: dict[str, Any] = {"n_initial": n_initial, "n_rounds": n_rounds, "class_size": class_size}
         teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
@@ -128,6 +130,7 @@ class Study:
         self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
+        self.batch = batch
 
     @property
     def n_policies(self) -> int:
@@ -199,7 +202,7 @@ def run_together(
     """Run independent studies of one task side by side: the students of their rounds share a classroom."""
     lesson = studies[0].lesson
     for study in studies:
-        batching = settle(store, study.name, lesson, study.seed)
+        batching = settle(store, study.name, lesson, study.seed, study.batch)
     results: dict[str, StudyResult] = {}
     running = {study.name: study.lessons(store, on_round) for study in studies}
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:

@@ -111,10 +111,29 @@ def test_where_the_clipboard_is_open_the_table_goes_there(chromium, page, tmp_pa
     assert "<textarea" not in dom and "Copied." in dom
 
 
+def test_a_reproduction_is_sorted_by_what_the_paper_says_with_rows_it_lacks_last(chromium, reproduced, tmp_path):
+    script = (
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (t) => {"
+        "document.body.dataset.clipboard = t}}});"
+        "document.querySelectorAll('.sorters th')[2].firstChild.click();"
+        "document.querySelector('[data-copy=csv]').click();"
+    )
+    page = write_page(reproduced, tmp_path / "page.html")
+    dom = chromium(after(page, tmp_path, script), "--dump-dom", "--virtual-time-budget=2000")
+    head, *lines = html.unescape(re.search(r'data-clipboard="([^"]*)"', dom)[1]).splitlines()
+    assert head.startswith("curriculum,success_ours_mean,success_ours_sem,success_paper_mean,success_paper_sem,")
+    best_first = ["Optimized", "SR1", "SR2", "No-interv.", "Bandit", "HR"]
+    unpublished = ["FL-A", "FL-B", "Back-6", "Incremental-2", "Random search"]
+    assert [line.split(",")[0] for line in lines] == best_first + unpublished
+
+
 @pytest.mark.parametrize("width", [1200, 500])
-def test_the_page_has_something_to_show_and_fits_its_window(chromium, page, tmp_path, width):
+@pytest.mark.parametrize("store", ["page", "reproduced"])
+def test_the_page_has_something_to_show_and_fits_its_window(chromium, request, store, tmp_path, width):
     from matplotlib.image import imread
 
+    path = request.getfixturevalue(store)
+    page = path if store == "page" else write_page(path, tmp_path / "page.html")
     chromium(page, f"--screenshot={tmp_path / 'page.png'}", f"--window-size={width},2000", "--hide-scrollbars")
     pixels = imread(tmp_path / "page.png")[..., :3]
     assert pixels.shape[:2] == (2000, width)

@@ -117,16 +117,8 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
     words = f"--initial 3 --rounds 2 --students 2 --teacher {tiny.task.teaching.setting} --lane gymnasium --seed 3"
-    assert words in said(written)
+    assert f"{words} --batch 16 --store" in said(written)
     assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
-
-
-def test_a_store_of_a_reproduction_names_that_command(tmp_path):
-    Study(tiny.task, store=tmp_path / "s", name="teacher-1", n_workers=0, n_initial=1, n_rounds=0).run()
-    compare(tiny.task, {"SR1": Fixed("SR1")}, name="evaluation-1", n_students=1, store=tmp_path / "s", n_workers=0)
-    words = said(write_page(tmp_path / "s").read_text())
-    assert "cisr reproduce package.module:task --teachers 1 --students 1 --lane gymnasium --seed 0 --store s" in words
-    assert "cisr train" not in words and "cisr compare" not in words
 
 
 def test_curricula_that_must_share_a_colour_are_told_apart_by_dashes(tmp_path):
@@ -237,9 +229,12 @@ def test_the_page_never_replaces_its_store(capfd, path):
     assert "would replace the store" in capfd.readouterr().err
 
 
-def test_the_report_needs_neither_jax_nor_scikit_learn(path, tmp_path):
+@pytest.mark.parametrize("store", ["path", "reproduced"])
+def test_the_report_needs_neither_jax_nor_scikit_learn_nor_gymnasium(request, store, tmp_path):
+    path = request.getfixturevalue(store)
     code = (
-        "import sys; from pathlib import Path; from cisr.report.page import write_page\n"
+        "import sys; sys.modules['gymnasium'] = None  # as if it were not installed\n"
+        "from pathlib import Path; from cisr.report.page import write_page\n"
         "write_page(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "print([m for m in ('jax', 'sklearn', 'torch', 'matplotlib') if m in sys.modules])"
     )

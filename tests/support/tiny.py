@@ -23,6 +23,14 @@ task = dataclasses.replace(
 
 compiled = dataclasses.replace(task, name="compiled-lake", twin=_quick.twin)
 
+published = dataclasses.replace(  # as little as can be of the task that the paper has a table for
+    task,
+    name="frozen-lake",
+    scale="quick",
+    n_units=1,
+    teaching=dataclasses.replace(task.teaching, n_initial=2, n_rounds=0, class_size=1),
+)
+
 
 def explosive_env(**options):
     """A lake whose ice breaks the program after some steps."""
@@ -48,8 +56,28 @@ def suicidal_env(**options):
     import signal
 
     env = task.make_env(**options)
-    env.step = lambda action: os.kill(os.getpid(), signal.SIGKILL)
+    env.step = lambda action: os.kill(os.getpid(), getattr(signal, os.environ.get("DEATH", "SIGABRT")))
     return env
 
 
 suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env)
+
+
+def hungry_twin():
+    """A lake that takes more memory than any machine has, while the variable HUNGRY is set."""
+    import os
+    from dataclasses import dataclass
+
+    import jax.numpy as jnp
+
+    from cisr.tasks.frozen_lake.twin import LakeTwin
+
+    @dataclass(frozen=True)
+    class HungryTwin(LakeTwin):
+        def step(self, parameters, state, action, u):
+            return super().step(parameters, state, action, jnp.sort(u, axis=-1)[..., :1])
+
+    return HungryTwin(_quick.twin().lake, n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
+
+
+hungry = dataclasses.replace(compiled, name="hungry-lake", twin=hungry_twin)

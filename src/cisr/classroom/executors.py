@@ -27,7 +27,10 @@ ONE_THREAD = {
 """Rounding depends on the number of threads, so a worker's is fixed; many workers use many cores."""
 
 ATTEMPTS = 2
-"""A worker that dies (out of memory, a crash in a simulator) is replaced once; then its students have failed."""
+"""A worker that dies is replaced once. If it has crashed again, as in a faulty simulator, its students have failed. If
+it was killed again, which only others do, above all a system short of memory, the run stops and nobody has failed."""
+
+KILLED = "signal 9"
 
 
 class Executor(Protocol):
@@ -87,6 +90,8 @@ class Processes:
                     idle.append(self._workers[-1])
                     if attempt < ATTEMPTS:
                         waiting.insert(0, (job, attempt + 1))
+                    elif cause == KILLED:
+                        raise CisrError(_killed(job.batch))
                     else:
                         yield job.batch, _all_failed(job.batch, f"its worker process died ({cause})")
                     continue
@@ -162,6 +167,16 @@ class _Worker:
             for message in receive(self._process.stdout):
                 arrivals.put(_Arrival(self, message))
         arrivals.put(_Arrival(self, None))
+
+
+def _killed(batch: Batch) -> str:
+    n = len(batch.enrolments)
+    smaller = f", or make a new store with smaller batches: --store NEW --batch {n // 2}" if n > 1 else ""
+    return (
+        f"The worker process with a batch of {n} student{'s' * (n > 1)} was killed {ATTEMPTS} times ({KILLED}), as "
+        "systems do when memory runs out. Finished units are kept. Free memory or give fewer --workers, and run the "
+        f"same command again{smaller}."
+    )
 
 
 def _all_failed(batch: Batch, why: str) -> Graduation:

@@ -15,13 +15,14 @@ import queue
 import signal
 import struct
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
-from cisr.compilation import set_up_jax
+from cisr.compilation import is_out_of_memory, set_up_jax
 from cisr.errors import CisrError
 
 _LENGTH = struct.Struct("<Q")
@@ -85,8 +86,28 @@ def events_of(job: Job) -> Iterator[Event]:
     assert job.lesson is not None
     lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
     set_up_jax()
-    events: Iterator[Event] = lane.train(job.lesson, job.batch, job.checkpoint)
-    return events
+    try:
+        yield from lane.train(job.lesson, job.batch, job.checkpoint)
+    except Exception as error:
+        if is_out_of_memory(error):  # no student is to blame, and none has failed
+            raise CisrError(out_of_memory(job.batch, error)) from error
+        raise
+
+
+def out_of_memory(batch: Batch, error: Exception) -> str:
+    """What was asked, what happened, and how to mend it."""
+    n, config = len(batch.enrolments), batch.enrolments[0].config
+    shape = f"{type(config.network).__name__} networks, {config.n_envs} environments × {config.n_steps} steps each"
+    said = textwrap.shorten(str(error) or type(error).__name__, 120, placeholder=" ...").rstrip(".")
+    smaller = (
+        f"make a new store with smaller batches: --store NEW --batch {n // 2}"
+        if n > 1
+        else "make a new store with smaller students: fewer n_envs or n_steps, or a smaller network"
+    )
+    return (
+        f"Out of memory with {n} student{'s' * (n > 1)} in a batch ({shape}): {said}. "
+        f"Finished units are kept. Free memory and run the same command again, or {smaller}."
+    )
 
 
 def main() -> None:

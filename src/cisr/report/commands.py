@@ -7,25 +7,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cisr.report.contents import ComparisonRecord, Contents, Group, StudyRecord
-
-REPRODUCED = re.compile(r"(teacher|random|evaluation)-\d+")
-"""Names that `cisr reproduce` gives to its studies and comparisons."""
+from cisr.report.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 
 
 def commands(contents: Contents) -> str:
-    teachers = [study for study in contents.studies if re.fullmatch(r"teacher-\d+", study.name)]
-    lines = [_reproduce(contents, teachers)] if teachers else []
-    lines += [_train(contents, s) for s in contents.studies if not (teachers and REPRODUCED.fullmatch(s.name))]
-    lines += [_compare(contents, c) for c in contents.comparisons if not (teachers and REPRODUCED.fullmatch(c.name))]
+    reproduced = contents.reproduction
+    lines = [_reproduce(contents, reproduced)] if reproduced else []
+    lines += [_train(contents, s) for s in contents.studies if not (reproduced and s.name in reproduced.searches)]
+    lines += [_compare(contents, record) for record in contents.comparisons]
     return "\n".join(lines)
 
 
-def _reproduce(contents: Contents, teachers: Sequence[StudyRecord]) -> str:
-    words: list[object] = ["cisr", "reproduce", *_task(contents), "--teachers", len(teachers)]
-    sizes = [len(group.students) for c in contents.comparisons if REPRODUCED.fullmatch(c.name) for group in c.groups]
-    words += ["--students", max(sizes)] if sizes else []
-    return _line(contents, words, teachers[0].run)
+def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
+    words: list[object] = ["cisr", "reproduce", *_task(contents)]
+    words += ["--teachers", record.repetitions, "--students", record.students]
+    return _line(contents, words, record.pooled.run)
 
 
 def _train(contents: Contents, study: StudyRecord) -> str:
@@ -65,7 +61,8 @@ def _named(name: str, usual: str) -> list[str]:
 def _line(contents: Contents, words: list[object], run: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     words += ["--lane", contents.settings.get("lane", "auto")]
     words += [] if run["deployed under"] == "none" else ["--evaluate-in", "M0"]
-    words += ["--seed", run["seed"], "--store", contents.source]
+    words += ["--seed", run["seed"]]
+    words += ["--batch", contents.settings["batching"]["largest"], "--store", contents.source]
     said = list(notes)
     if contents.settings.get("scale") == "own":
         said += [f"package.module:task stands for the task '{contents.settings.get('task')}'"]

@@ -19,22 +19,45 @@ from cisr.report.words import in_words, where_deployed
 
 SHADES = ((255, 255, 255), (199, 224, 244), (86, 160, 211), (8, 81, 156), (8, 29, 88))
 """From never to often; it darkens steadily, so it reads in grey as well."""
+MANY = 100
+"""Students whose curricula are shown on demand only: a row each would push all else off the screen."""
 
 
 def comparison_section(record: ComparisonRecord, colours: Mapping[str, str], n_units: int) -> str:
-    groups = record.groups
-    said = "".join(
-        f"<tr><td>{esc(group.label)}</td><td>{esc(in_words(group.curriculum))}</td></tr>" for group in groups
+    return "".join(
+        [
+            deployed(record),
+            f'<div class="wide">{summary_table([group.row for group in record.groups], record.name)}</div>',
+            student_figures(record.groups, colours, n_units),
+        ]
     )
-    unfinished = sum(t.deployment is None and t.error is None for group in groups for t in group.students)
+
+
+def deployed(record: ComparisonRecord) -> str:
+    """Where the numbers come from."""
+    unfinished = sum(t.deployment is None and t.error is None for group in record.groups for t in group.students)
     waiting = f" {unfinished} students had not finished when this page was made." if unfinished else ""
+    return f"<p>Final policies are deployed {esc(where_deployed(record.run['deployed under']))}.{waiting}</p>"
+
+
+def student_figures(groups: Sequence[Group], colours: Mapping[str, str], n_units: int) -> str:
+    """What students met and how they did, by curriculum."""
+    said = "".join(
+        f"<tr><td>{esc(label)}</td><td>{esc(in_words(curriculum))}</td></tr>"
+        for group in groups
+        for label, curriculum in group.curricula.items()
+    )
     kind = {group.label: colours[group.label] for group in groups}
     met = {unit.intervention for group in groups for t in group.students for unit in t.units}
     names = {name: colour for name, colour in colours.items() if name in met}
+    n_students = sum(len(group.students) for group in groups)
+    each = (
+        f'{legend(names)}<figure class="wide">{timeline([(g.label, g.students) for g in groups], colours, n_units)}'
+        "<figcaption>One row per student, one cell per interaction unit, coloured by intervention. A red cross marks a "
+        "student that failed with an error. Hover over a cell for its return and violation.</figcaption></figure>"
+    )
     return "".join(
         [
-            f"<p>Final policies are deployed {esc(where_deployed(record.run['deployed under']))}.{waiting}</p>",
-            f'<div class="wide">{summary_table([group.row for group in groups], record.name)}</div>',
             f'<details><summary>The curricula in words</summary><table class="plain"><tbody>{said}</tbody></table>'
             "</details>",
             "<h3>Failures, in training and in deployment apart</h3>",
@@ -46,10 +69,7 @@ def comparison_section(record: ComparisonRecord, colours: Mapping[str, str], n_u
             legend(kind),
             training_figure(groups, colours),
             "<h3>Each student's curriculum</h3>",
-            legend(names),
-            f'<figure class="wide">{timeline([(g.label, g.students) for g in groups], colours, n_units)}<figcaption>'
-            "One row per student, one cell per interaction unit, coloured by intervention. A red cross marks a student "
-            "that failed with an error. Hover over a cell for its return and violation.</figcaption></figure>",
+            f"<details><summary>{n_students} students</summary>{each}</details>" if n_students > MANY else each,
         ]
     )
 

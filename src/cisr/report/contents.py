@@ -1,7 +1,8 @@
-"""What a store holds, sorted for the report: its studies and its comparisons."""
+"""What a store holds, sorted for the report: its studies, its comparisons, and the reproduction that it may be."""
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from cisr.compare import Row, summarise_group
 from cisr.errors import StoreError
 from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
+from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import Round, Store
 
 KINDS = ("switching", "schedule", "bandit", "fixed", "none")
@@ -22,7 +24,7 @@ KINDS = ("switching", "schedule", "bandit", "fixed", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The students of one curriculum of a comparison."""
+    """The students of one curriculum of a comparison, or of what each teacher of a reproduction found."""
 
     label: str
     students: tuple[Transcript, ...]
@@ -32,6 +34,12 @@ class Group:
     def curriculum(self) -> Mapping[str, Any]:
         return self.students[0].curriculum
 
+    @property
+    def curricula(self) -> dict[str, Mapping[str, Any]]:
+        """By label, numbered where there is more than one."""
+        different = {json.dumps(t.curriculum, sort_keys=True): t.curriculum for t in self.students}.values()
+        return {self.label if len(different) == 1 else f"{self.label} {k}": c for k, c in enumerate(different, 1)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRecord:
@@ -39,6 +47,21 @@ class ComparisonRecord:
     run: Mapping[str, Any]
     """Its `seed`, what policies were `deployed under`, and whether they were `deployed each unit`."""
     groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproductionRecord:
+    """Repetitions of one comparison, to be set beside a paper's numbers."""
+
+    title: str
+    repetitions: int
+    students: int
+    """In the class of each curriculum of each repetition."""
+    searches: tuple[str, ...]
+    """Its studies."""
+    rows: tuple[ReproducedRow, ...]
+    pooled: ComparisonRecord
+    """All students, whatever their repetition; no groups before the first has been enrolled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +90,17 @@ class Contents:
     settings: Mapping[str, Any]
     studies: tuple[StudyRecord, ...]
     comparisons: tuple[ComparisonRecord, ...]
+    """Those that are not repetitions of the reproduction."""
+    reproduction: ReproductionRecord | None
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        pooled = [self.reproduction.pooled] if self.reproduction else []
+        return tuple(group for c in (*pooled, *self.comparisons) for group in c.groups)
 
     @property
     def students(self) -> tuple[Transcript, ...]:
-        compared = [t for c in self.comparisons for group in c.groups for t in group.students]
+        compared = [t for group in self.groups for t in group.students]
         return (*(t for study in self.studies for t in study.students), *compared)
 
     @property
@@ -87,7 +117,7 @@ class Contents:
 
     def colours(self) -> dict[str, str]:
         """One colour for each intervention and curriculum; a fixed curriculum has that of its intervention."""
-        labels = [group.label for c in self.comparisons for group in c.groups]
+        labels = [group.label for group in self.groups]
         first = [name for name in self.interventions if name in self.own_interventions]
         names = [name for name in dict.fromkeys((*first, *labels, *self.interventions)) if name != "none"]
         cycle = COLOURS[:-1]
@@ -123,10 +153,22 @@ def contents_of(store: Store, source: str) -> Contents:
         )
         for name, tried in rounds.items()
     ]
+    # A finding of that name is a study's own if there is such a study.
+    reproduced = None if FINDING in runs else found.get(FINDING)
+    repetitions, searches = (reproduced["repetitions"], reproduced["searches"]) if reproduced else ([], [])
+    studies.sort(key=lambda study: searches.index(study.name) if study.name in searches else len(searches))
     comparisons = [
-        _comparison(name, runs[name], groups, _own(settings)) for name, groups in owned.items() if name not in rounds
+        _comparison(name, runs[name], groups, _own(settings))
+        for name, groups in owned.items()
+        if name not in rounds and name not in repetitions
     ]
-    return Contents(source=source, settings=settings, studies=tuple(studies), comparisons=tuple(comparisons))
+    return Contents(
+        source=source,
+        settings=settings,
+        studies=tuple(studies),
+        comparisons=tuple(comparisons),
+        reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
+    )
 
 
 def _own(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -154,4 +196,27 @@ def _comparison(
             )
             for label in sorted(groups, key=place)
         ),
+    )
+
+
+def _reproduction(
+    found: Mapping[str, Any], runs: Mapping[str, Mapping[str, Any]], owned: Mapping[str, Mapping[str, list[Transcript]]]
+) -> ReproductionRecord:
+    """What `reproduce` recorded and what has been trained of it; see `cisr.reproduce.finding`."""
+    run = runs[found["repetitions"][0]]
+    groups, rows = [], []
+    for label, paper in found["rows"]:
+        enrolled = [owned[name][label] for name in found["repetitions"] if label in owned.get(name, {})]
+        classes = [each[: found["students"]] for each in enrolled]
+        students = tuple(t for each in classes for t in each)
+        if students:
+            groups.append(Group(label=label, students=students, row=summarise_group(label, students, run["seed"])))
+            rows.append(reproduced_row(label, classes, paper and PublishedRow.from_json(paper)))
+    return ReproductionRecord(
+        title=found["title"],
+        repetitions=len(found["repetitions"]),
+        students=found["students"],
+        searches=tuple(found["searches"]),
+        rows=tuple(rows),
+        pooled=ComparisonRecord(name=FINDING, run=run, groups=tuple(groups)),
     )

@@ -10,6 +10,7 @@ from cisr.errors import ConfigError
 from cisr.report.commands import commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
 from cisr.report.contents import Contents, read
+from cisr.report.reproduction_section import reproduction_section
 from cisr.report.study_section import study_section
 from cisr.report.svg import esc
 
@@ -52,6 +53,10 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     n_units = settings.get("definition", {}).get("n_units", 0)
     plan = settings.get("floor plan")
     sections = []
+    if contents.reproduction:
+        text = reproduction_section(contents.reproduction, colours, n_units)
+        text += visits_section(contents.reproduction.pooled, plan["rows"]) if plan else ""
+        sections.append(("Reproduction", text))
     for record in contents.comparisons:
         text = comparison_section(record, colours, n_units)
         text += visits_section(record, plan["rows"]) if plan else ""

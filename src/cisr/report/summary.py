@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cisr.compare import Estimate, Row
 from cisr.report.svg import esc
@@ -101,17 +101,21 @@ def figure(value: float, digits: int) -> Cell:
     return Cell(html=shown, value=value, latex=shown.replace("–", "--").replace("−", "$-$"), csv=(_number(value),))
 
 
-def _estimate(e: Estimate, digits: int) -> Cell:
-    numbers = tuple(_number(value) for value in (e.mean, e.sem, e.low, e.high))
-    if math.isnan(e.mean):
+def uncertain(mean: float, sem: float, digits: int) -> Cell:
+    """A mean with its standard error; a dash where there is none."""
+    numbers = (_number(mean), _number(sem))
+    if math.isnan(mean):
         return Cell(html="–", value=math.nan, latex="--", csv=numbers)
-    spread = "" if math.isnan(e.sem) else fixed(e.sem, digits)
-    html = fixed(e.mean, digits) + (f" ± {spread}" if spread else "")
-    interval = f"<small>[{fixed(e.low, digits)}, {fixed(e.high, digits)}]</small>"
-    maths = fixed(e.mean, digits) + (rf" \pm {spread}" if spread else "")
-    return Cell(
-        html=f"{html} {interval}", value=e.mean, latex=f"${maths.replace(',', '{,}').replace('−', '-')}$", csv=numbers
-    )
+    spread = "" if math.isnan(sem) else fixed(sem, digits)
+    html = fixed(mean, digits) + (f" ± {spread}" if spread else "")
+    maths = fixed(mean, digits) + (rf" \pm {spread}" if spread else "")
+    return Cell(html=html, value=mean, latex=f"${maths.replace(',', '{,}').replace('−', '-')}$", csv=numbers)
+
+
+def _estimate(e: Estimate, digits: int) -> Cell:
+    cell = uncertain(e.mean, e.sem, digits)
+    interval = "" if math.isnan(e.mean) else f" <small>[{fixed(e.low, digits)}, {fixed(e.high, digits)}]</small>"
+    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(e.low), _number(e.high)))
 
 
 def _students(row: Row) -> Cell:
