@@ -114,9 +114,7 @@ def _toy_text_model(env: Any) -> FiniteModel | None:
     fickle = getattr(env.unwrapped, "fickle_passenger", False)  # Taxi's passengers change their mind beside the table
     if table is None or start is None or fickle or not _shows_its_core(env):
         return None
-    moves = [
-        (state, action, *move) for state, row in table.items() for action, moves in row.items() for move in moves
-    ]
+    moves = [(state, action, *move) for state, row in table.items() for action, moves in row.items() for move in moves]
     source, action, probability, target, reward, terminated = (np.array(column) for column in zip(*moves, strict=True))
     real = probability > 0
     return FiniteModel(
