@@ -49,7 +49,7 @@ class Optimum:
 
 
 def best(process: Process, prices: np.ndarray, weight: float = 1.0) -> np.ndarray:
-    """What the policy earns that is best for weight·gain − prices·costs: [gain, costs…], (1 + j,). Backward induction."""
+    """[gain, costs…] of the policy that is best for weight·gain − prices·costs, (1 + j,), by backward induction."""
     n = len(process.start)
     weights = np.concatenate([[weight], -prices])
     rows = np.arange(n) * process.n_actions

@@ -34,6 +34,7 @@ def explore(induced: Induced) -> Reach:
     """Where students of M_i can act: states reached with a step of the horizon left, so after at most T − 1."""
     model = induced.model
     depth = np.where(model.start > 0, 0, UNREACHED)
+    chance = model.start.copy()  # (n,) of the shortest path found; the likeliest one is kept
     parent = np.full(model.n_states, UNREACHED)
     goes_on = induced.lands != NOWHERE
     for steps in range(1, induced.judged.horizon):
@@ -41,12 +42,17 @@ def explore(induced: Induced) -> Reach:
         moves = moves[depth[induced.lands[moves]] == UNREACHED]
         if len(moves) == 0:
             break
-        parent[induced.lands[moves[::-1]]] = moves[::-1]  # of several moves to a state the first stays
-        depth[induced.lands[moves]] = steps
+        reaches = chance[model.source[moves]] * model.probability[moves]
+        moves = moves[np.argsort(reaches, kind="stable")]
+        lands = induced.lands[moves]
+        parent[lands] = moves  # of several moves to a state the last, likeliest one stays
+        chance[lands] = np.sort(reaches)
+        depth[lands] = steps
     return Reach(depth=depth, parent=parent)
 
 
 def failing_moves(induced: Induced, reach: Reach) -> np.ndarray:
-    """Numbers of the failures that can happen in M_i, the soonest first."""
-    moves = np.flatnonzero(induced.judged.failed & (reach.depth[induced.model.source] != UNREACHED))
-    return moves[np.argsort(reach.depth[induced.model.source[moves]], kind="stable")]
+    """Numbers of the failures that can happen in M_i, the soonest first, of these the likeliest."""
+    model = induced.model
+    moves = np.flatnonzero(induced.judged.failed & (reach.depth[model.source] != UNREACHED))
+    return moves[np.lexsort((-model.probability[moves], reach.depth[model.source[moves]]))]

@@ -1,8 +1,9 @@
-"""Verdicts on one intervention of a finite task: learning safety (Proposition 2) and eventual safety (Proposition 1)."""
+"""Verdicts on an intervention of a finite task: learning safety (Proposition 2) and eventual safety (Proposition 1)."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -191,15 +192,16 @@ def eventual_safety(intervention: Intervention, form: Form, kappa: float, horizo
     """
     total = intervention.tau + intervention.kappa
     bound = total if form == "sum" else horizon * total
-    sums = f"τ_i + κ_i = {total:g} {'≤' if total <= kappa else '>'} κ = {kappa:g}"
-    if total > kappa:
+    condition, given = (x <= kappa or math.isclose(x, kappa) for x in (total, bound))
+    sums = f"τ_i + κ_i = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
+    if not condition:
         reason = f"{sums}: Proposition 1 does not apply."
-    elif bound <= kappa:
+    elif given:
         reason = f"{sums}: every policy feasible here is feasible in the task (Proposition 1)."
     else:
         reason = f"{sums}, but Proposition 1 is about sums: per-episode means need T·(τ_i + κ_i) = {bound:g} ≤ κ."
     return EventualSafety(
-        given=bound <= kappa,
+        given=given,
         tau=intervention.tau,
         kappa=intervention.kappa,
         task_kappa=kappa,
@@ -222,10 +224,10 @@ def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
 def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
     """Moves that share state, action and next state as one, with their probabilities added up; order kept."""
     model = induced.model
+    keys = zip(model.pair[moves].tolist(), model.target[moves].tolist(), strict=True)
     total: dict[tuple[int, int], float] = {}
     first: dict[tuple[int, int], int] = {}
-    for k in moves.tolist():
-        key = (int(model.pair[k]), int(model.target[k]))
+    for k, key in zip(moves.tolist(), keys, strict=True):
         first.setdefault(key, k)
         total[key] = total.get(key, 0.0) + float(model.probability[k])
     return [(k, total[key]) for key, k in first.items()]
