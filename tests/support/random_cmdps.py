@@ -3,7 +3,7 @@
 Nothing here uses `cisr.audit`: the rules of `cisr.cmdp` are written down a second time, one move after the other.
 """
 
-from functools import lru_cache
+from functools import cache
 
 import gymnasium
 import numpy as np
@@ -51,7 +51,7 @@ def random_model(rng, *, deterministic=False):
             fan = 1 if deterministic else int(rng.integers(1, 4))
             for p in rng.dirichlet(np.ones(fan)) * 0.9 + 0.1 / fan:
                 s_next = int(rng.integers(n))
-                fall = rng.random() < 0.15
+                fall = rng.random() < 0.1
                 moves.append((s, a, p, s_next, FALL if fall else float(rng.integers(-1, 2)), bool(ends[s_next])))
     source, action, probability, target, reward, terminated = map(np.array, zip(*moves, strict=True))
     starts = np.eye(n)[0] if deterministic else np.where(rng.random(n) < 0.3, rng.random(n), 0) + np.eye(n)[0] * 0.1
@@ -70,6 +70,7 @@ def random_model(rng, *, deterministic=False):
 
 def random_intervention(rng, n, kinds=("rewind", "to start", "place"), name="random", share=0.5):
     zone = rng.random(n) < share
+    zone[0] &= rng.random() < 0.2  # students start there
     table = rng.integers(n, size=(n, n))  # where a student is put that enters a state (row) from another (column)
     kind = str(rng.choice(kinds))
     resets = {
@@ -99,7 +100,7 @@ def random_task(rng, *, deterministic=False, form="sum", **options):
 
 
 def outcomes(task, intervention, state, action):
-    """[(probability, reward, failed, rescued, where the student stands or None), …] of one step in M_i, for Rewind(1)."""
+    """One step in M_i, for rewinds of one: [(probability, reward, failed, rescued, where it leaves the student), …]."""
     table = []
     model = task.model()
     for s, a, p, s_next, reward, terminated in rows(model):
@@ -121,7 +122,7 @@ def outcomes(task, intervention, state, action):
 def highest_failure(task, intervention):
     """The highest failure probability, by recursion over what is left of the horizon."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def worst(state, steps):
         if state is None or steps == 0:
             return 0.0
