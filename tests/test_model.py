@@ -67,7 +67,7 @@ def test_a_state_vector_of_the_users_own_needs_a_model_of_its_own():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"probability": np.array([0.5, 1.0])}, r"In state \(0,\) the probabilities of action 0 add up to 0.5"),
+        ({"probability": np.array([0.5, 1.0])}, r"In state \[0\] the probabilities of action 0 add up to 0.5"),
         ({"probability": np.array([1.0, 0.0])}, "probability 0 or less: leave them out"),
         ({"target": np.array([1, 2])}, "whole numbers from 0 to 1"),
         ({"source": np.array([0.0, 1.0])}, "whole numbers from 0 to 1"),
@@ -83,7 +83,7 @@ def test_a_model_that_makes_no_sense_is_refused(changes, message):
 
 
 def test_an_action_that_a_state_lacks_is_named():
-    with pytest.raises(ConfigError, match=r"In state \(1,\) the probabilities of action 0 add up to 0"):
+    with pytest.raises(ConfigError, match=r"In state \[1\] the probabilities of action 0 add up to 0"):
         chain(
             **{
                 name: getattr(chain(), name)[:1]

@@ -59,7 +59,7 @@ class FiniteModel:
         for pair in np.flatnonzero(np.abs(total - 1) > ROUNDING)[:1]:
             state, action = divmod(int(pair), self.n_actions)
             raise ConfigError(
-                f"In state {self.vector(state)} the probabilities of action {action} add up to {total[pair]:g}: "
+                f"In state {said(self.vector(state))} the probabilities of action {action} add up to {total[pair]:g}: "
                 "they must add up to 1 in every state, also where episodes end (let those lead to themselves)."
             )
         if self.start.shape != (n,) or (self.start < 0).any() or abs(self.start.sum() - 1) > ROUNDING:
@@ -77,16 +77,21 @@ class FiniteModel:
     @property
     def pair(self) -> np.ndarray:
         """Which (state, action) each move belongs to, (m,): state · actions + action."""
-        return self.source * self.n_actions + self.action
+        return np.asarray(self.source * self.n_actions + self.action)
 
     @cached_property
     def numbers(self) -> dict[tuple[Any, ...], int]:
         """The number of each state vector."""
         return {tuple(row): number for number, row in enumerate(self.states.tolist())}
 
-    def vector(self, number: int) -> tuple[float, ...]:
+    def vector(self, number: int | np.integer[Any]) -> tuple[float, ...]:
         """The state vector of a state number, as plain numbers."""
         return tuple(self.states[number].tolist())
+
+
+def said(state: tuple[float, ...]) -> str:
+    """A state vector in words."""
+    return "[" + ", ".join(f"{x:g}" for x in state) + "]"
 
 
 _FLAT = ("source", "action", "probability", "target", "reward", "terminated")

@@ -53,7 +53,7 @@ def test_only_hr_gives_eventual_safety_on_the_lake(audit):
         "HR": True,
     }
     assert "τ_i + κ_i = 0.1 > κ = 0" in audit["SR1"].eventual.reason
-    assert audit["HR"].numbers.failure_bound == 0.0
+    assert audit["HR"].numbers.first_trigger_bound == audit["HR"].numbers.proposition_1_bound == 0.0
 
 
 def test_what_policies_can_earn_on_the_lake(audit):
@@ -111,9 +111,16 @@ def test_a_reset_into_the_trigger_set_is_named_with_where_it_landed():
     assert learning.path[0].rescued and learning.path[0].landed == (10,)
 
 
+def test_a_reset_into_the_water_is_named_although_water_does_not_trigger():
+    broken = with_interventions(replace(SR1, name="broken", reset=Place(lambda state, history, u: np.array([20]))))
+    learning = exact_audit(broken)["broken"].learning
+    assert learning.status == "refuted"
+    assert {(v.kind, v.landed) for v in learning.violations} == {("resets into the trigger set", (20,))}
+
+
 def test_a_reset_that_leaves_the_model_is_an_error_that_names_the_state():
     broken = with_interventions(replace(SR1, name="broken", reset=Place(lambda state, history, u: np.array([100]))))
-    with pytest.raises(TaskError, match=r"reset of 'broken' answered \[100\] for state \(10,\) entered from \(0,\)"):
+    with pytest.raises(TaskError, match=r"reset of 'broken' answered \[100\] for state \[10\] entered from \[0\]"):
         exact_audit(broken)
 
 
@@ -154,7 +161,7 @@ def test_tolerances_that_nobody_can_meet_are_reported():
     assert numbers.best_return is not None  # pushing against the wall meets nobody
     always = replace(task, interventions=(replace(strict, trigger=lambda state: state[..., 0] >= 0),))
     numbers = exact_audit(always)["strict"].numbers
-    assert numbers.best_return is None and numbers.price is None and numbers.failure_bound is None
+    assert numbers.best_return is None and numbers.price is None and numbers.first_trigger_bound is None
     assert numbers.note == "No policy meets the tolerances."
 
 

@@ -99,15 +99,16 @@ def exact_audit(
     for intervention in chosen:
         induced = induce(judged, intervention)
         note = size or not_markov(induced) or ""
+        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, judged.horizon)
         audits.append(
             InterventionAudit(
                 name=intervention.name,
                 counts=intervention.name != NONE.name,
                 learning=learning_safety(induced),
-                eventual=eventual_safety(intervention, task.constraint_form, task.kappa, judged.horizon),
+                eventual=eventual,
                 numbers=None
                 if note or numbers is None
-                else intervention_numbers(induced, task.constraint_form, numbers),
+                else intervention_numbers(induced, task.constraint_form, numbers, eventual.failure_bound),
                 numbers_note=note,
             )
         )

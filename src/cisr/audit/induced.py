@@ -14,7 +14,7 @@ import numpy as np
 
 from cisr.errors import TaskError
 from cisr.intervention import Intervention, Place, Rewind, ToStart
-from cisr.model import FiniteModel
+from cisr.model import FiniteModel, said
 from cisr.task import Move, Task
 
 NOWHERE = -1
@@ -136,9 +136,10 @@ def _placed(model: FiniteModel, intervention: Intervention, source: np.ndarray, 
             vector = np.asarray(intervention.reset.fn(model.states[s_next], model.states[[s]], np.empty(0)))
             number = model.numbers.get(tuple(vector.tolist())) if vector.shape == model.states.shape[1:] else None
             if number is None:
+                entered = f"{said(model.vector(s_next))} entered from {said(model.vector(s))}"
                 raise TaskError(
-                    f"The reset of '{intervention.name}' answered {vector.tolist()} for state {model.vector(s_next)} "
-                    f"entered from {model.vector(s)}: answer one of the model's {model.n_states} states."
+                    f"The reset of '{intervention.name}' answered {vector.tolist()} for state {entered}: "
+                    f"answer one of the model's {model.n_states} states."
                 )
             answers[s, s_next] = number
     return np.array([answers[pair] for pair in zip(source.tolist(), target.tolist(), strict=True)], int)

@@ -22,7 +22,7 @@ from cisr.intervention import NONE, Rewind
 
 MAX_STATES = 1_000
 MAX_CHOICES = 5_000_000
-"""Most (step, state, action) triples, about a minute of work for each intervention."""
+"""Most (step, state, action) triples: what time and memory grow with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,10 @@ class InterventionNumbers:
     price: float | None
     """Best return in M among policies that never fail, minus `best_return`: what a student gives up that learns the
     best feasible policy of M_i. Below 0 where rescues can be made use of."""
-    failure_bound: float | None
-    """Upper bound on P(failure in M) of policies feasible in M_i, by the first-trigger relaxation."""
+    first_trigger_bound: float | None
+    """Upper bound on P(failure in M) of policies that are feasible in M_i under `limits`. None: there are none."""
+    proposition_1_bound: float
+    """The same by the argument behind Proposition 1; for means it holds for per-episode means as well."""
     note: str
     """What there is to say in words."""
 
@@ -98,9 +100,10 @@ def task_numbers(judged: Judged) -> TaskNumbers:
     )
 
 
-def intervention_numbers(induced: Induced, form: Form, task: TaskNumbers) -> InterventionNumbers:
+def intervention_numbers(
+    induced: Induced, form: Form, task: TaskNumbers, proposition_1_bound: float
+) -> InterventionNumbers:
     optimum = best_return(induced, form)
-    bound = first_trigger_bound(induced, form)
     limits = (
         "sums: E[failures] ≤ κ_i, E[rescues] ≤ τ_i"
         if form == "sum"
@@ -117,7 +120,8 @@ def intervention_numbers(induced: Induced, form: Form, task: TaskNumbers) -> Int
         limits=limits,
         best_return=None if optimum is None else optimum.value,
         price=None if optimum is None or safest is None else safest - optimum.value,
-        failure_bound=bound,
+        first_trigger_bound=first_trigger_bound(induced, form),
+        proposition_1_bound=proposition_1_bound,
         note=note,
     )
 

@@ -37,7 +37,7 @@ class Process:
 
     @property
     def n_actions(self) -> int:
-        return self.moves.shape[0] // len(self.start)
+        return int(self.moves.shape[0]) // len(self.start)
 
 
 @dataclass(frozen=True, kw_only=True)

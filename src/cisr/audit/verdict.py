@@ -14,6 +14,7 @@ from cisr.audit.induced import Induced
 from cisr.audit.reachability import explore, failing_moves
 from cisr.constraints import Form
 from cisr.intervention import Intervention
+from cisr.model import said
 
 State = tuple[float, ...]
 Status = Literal["certified", "refuted", "undecided"]
@@ -116,8 +117,8 @@ def learning_safety(induced: Induced) -> LearningSafety:
         return LearningSafety(
             status="refuted",
             by_proposition_2=False,
-            reason=f"In state {_said(first.state)}, reached after {len(steps)} steps, action {first.action} fails "
-            f"with probability {first.probability:.4g} by moving to {_said(first.next_state)}.",
+            reason=f"In state {said(first.state)}, {_after(len(steps))}, action {first.action} fails "
+            f"with probability {first.probability:.4g} by moving to {said(first.next_state)}.",
             violations=violations,
             offences=offences,
             path=tuple(steps),
@@ -210,6 +211,10 @@ def eventual_safety(intervention: Intervention, form: Form, kappa: float, horizo
     )
 
 
+def _after(steps: int) -> str:
+    return f"reached after {steps} step{'s' * (steps > 1)}" if steps else "where episodes start"
+
+
 def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
     model = induced.model
     for k, probability in _merged(induced, failing):
@@ -231,7 +236,3 @@ def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
         first.setdefault(key, k)
         total[key] = total.get(key, 0.0) + float(model.probability[k])
     return [(k, total[key]) for key, k in first.items()]
-
-
-def _said(state: State) -> str:
-    return "[" + ", ".join(f"{x:g}" for x in state) + "]"

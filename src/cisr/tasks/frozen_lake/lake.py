@@ -101,7 +101,7 @@ class Lake:
     def model(self) -> FiniteModel:
         """Every move, as in the table of Gymnasium's `FrozenLake-v1`: tiles where episodes end lead to themselves."""
         destinations, terminal = self.destinations, self.terminal
-        tile, action, way = np.indices(destinations.shape)
+        tile, action, way = (np.asarray(index) for index in np.indices(destinations.shape))
         stays = terminal[tile]
         real = ~stays | (way == 0)  # one move for each action on a tile where episodes end
         return FiniteModel(
