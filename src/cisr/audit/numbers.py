@@ -45,7 +45,7 @@ class InterventionNumbers:
     """What policies can do in M_i within the horizon."""
 
     highest_failure_probability: float
-    """That any policy can cause in M_i, feasible or not."""
+    """That any policy can cause in M_i, feasible or not; 0 when certified."""
     limits: str
     """Which form of the tolerances the programs used."""
     best_return: float | None

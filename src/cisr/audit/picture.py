@@ -45,7 +45,7 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
     for panel, one in zip(panels, audit.interventions, strict=False):
         _panel(panel, task, judged, letters, one)
     figure.legend(handles=_legend(audit), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.1)
 
 
 def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: InterventionAudit) -> None:
@@ -61,7 +61,7 @@ def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: Int
     grid = 0.8 if width <= LETTERED else 0.15
     axes.hlines(range(height + 1), 0, width, color="white", linewidth=grid)
     axes.vlines(range(width + 1), 0, height, color="white", linewidth=grid)
-    axes.add_patch(Rectangle((0, 0), width, height, fill=False, edgecolor=INK, linewidth=0.8))
+    axes.add_patch(Rectangle((0, 0), width, height, fill=False, edgecolor=INK, linewidth=0.8, zorder=2.5))
     if width <= LETTERED:
         for row, column in np.argwhere(np.isin(letters, ["S", "G"])):
             axes.text(column + 0.5, row + 0.5, letters[row, column], color=INK, ha="center", va="center", weight="bold")
