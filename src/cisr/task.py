@@ -19,6 +19,7 @@ from cisr.intervention import NONE, Array, Intervention, Rewind
 if TYPE_CHECKING:
     import gymnasium
 
+    from cisr.model import FiniteModel
     from cisr.students.config import Population, StudentConfig
     from cisr.twin import Twin
 
@@ -96,6 +97,8 @@ class Task:
     """reward(transition) -> (...): what the student is paid, where that is not the environment's reward."""
     twin: Callable[[], Twin] | None = None
     """Makes the compiled twin of the environment, where the task has one."""
+    model: Callable[[], FiniteModel] | None = None
+    """Makes the transition model of a finite task, where it has one that the environment does not show itself."""
     read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
     """The environment's state as a vector (d,): what triggers and resets see, and enough to be put back there."""
     place: Callable[[gymnasium.Env[Any, Any], np.ndarray], Any] = place_tabular

@@ -70,6 +70,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
         "name": "frozen-lake",
         "make_env": make_env,
         "twin": lambda: _twin(lake),
+        "model": lambda: lake.model,
         "place": place,
         "danger": _on(lake.where("H")),
         "success": _on(lake.where("G")),

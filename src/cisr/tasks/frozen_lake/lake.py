@@ -1,4 +1,4 @@
-"""The lake's geometry: its map, what students see of it, and the tiles where interventions trigger."""
+"""The lake: its map, how students move on it and what they see of it, and the tiles where interventions trigger."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cisr.errors import ConfigError
+from cisr.model import FiniteModel
 
 PAPER_MAP = (
     "SFFFFFFFFF",
@@ -23,6 +24,10 @@ PAPER_MAP = (
 
 SLIP = 0.2
 """Probability of moving to one side of the intended direction instead, half to each side."""
+WAYS = ((1 - (1 - SLIP)) / 2, 1 - SLIP, (1 - (1 - SLIP)) / 2)
+"""Probabilities of a slip to one side, of the intended move, of a slip to the other side; rounded as Gymnasium's."""
+DIRECTIONS = ((0, -1), (1, 0), (0, 1), (-1, 0))
+"""Gymnasium's actions as (row, column): left, down, right, up."""
 GOAL_REWARD, LAKE_REWARD, MOVE_REWARD = 6.0, 0.0, -0.01
 HORIZON = 201
 
@@ -70,3 +75,43 @@ class Lake:
         lakes = np.flatnonzero(self.where("H"))
         steps = np.abs(row[:, None] - row[lakes]) + np.abs(column[:, None] - column[lakes])  # (tiles, lakes)
         return np.asarray((steps <= distance).any(axis=1) & self.where("F"))
+
+    @property
+    def destinations(self) -> np.ndarray:
+        """Where each action leads from each tile, in each of the three `WAYS`, (tiles, actions, 3)."""
+        height, width = self.tiles.shape
+        row, column = np.divmod(np.arange(height * width), width)
+        moved = np.stack(
+            [np.clip(row + dr, 0, height - 1) * width + np.clip(column + dc, 0, width - 1) for dr, dc in DIRECTIONS],
+            axis=1,
+        )  # (tiles, directions)
+        return np.asarray(moved[:, [[(a - 1) % 4, a, (a + 1) % 4] for a in range(4)]])
+
+    @property
+    def rewards(self) -> np.ndarray:
+        """For moving onto a tile, (tiles,)."""
+        return np.select([self.where("G"), self.where("H")], [GOAL_REWARD, LAKE_REWARD], MOVE_REWARD)
+
+    @property
+    def terminal(self) -> np.ndarray:
+        """Where episodes end, (tiles,) bool."""
+        return np.asarray(self.where("G") | self.where("H"))
+
+    @property
+    def model(self) -> FiniteModel:
+        """Every move, as in the table of Gymnasium's `FrozenLake-v1`: tiles where episodes end lead to themselves."""
+        destinations, terminal = self.destinations, self.terminal
+        tile, action, way = (np.asarray(index) for index in np.indices(destinations.shape))
+        stays = terminal[tile]
+        real = ~stays | (way == 0)  # one move for each action on a tile where episodes end
+        return FiniteModel(
+            states=np.arange(len(terminal))[:, None],
+            n_actions=len(DIRECTIONS),
+            source=tile[real],
+            action=action[real],
+            probability=np.where(stays, 1.0, np.array(WAYS)[way])[real],
+            target=np.where(stays, tile, destinations)[real],
+            reward=np.where(stays, 0.0, self.rewards[destinations])[real],
+            terminated=(stays | terminal[destinations])[real],
+            start=self.where("S").astype(float),
+        )

@@ -11,11 +11,8 @@ import numpy as np
 
 from cisr.intervention import Array
 from cisr.students.networks import ObservationSpec
-from cisr.tasks.frozen_lake.lake import GOAL_REWARD, LAKE_REWARD, MOVE_REWARD, SLIP, Lake
+from cisr.tasks.frozen_lake.lake import WAYS, Lake
 from cisr.twin import Outcome
-
-DIRECTIONS = ((0, -1), (1, 0), (0, 1), (-1, 0))
-"""Gymnasium's actions as (row, column): left, down, right, up."""
 
 
 class LakeParameters(NamedTuple):
@@ -48,20 +45,11 @@ class LakeTwin:
     @cached_property
     def parameters(self) -> LakeParameters:
         lake = self.lake
-        height, width = lake.tiles.shape
-        row, column = np.divmod(np.arange(height * width), width)
-        moved = np.stack(
-            [np.clip(row + dr, 0, height - 1) * width + np.clip(column + dc, 0, width - 1) for dr, dc in DIRECTIONS],
-            axis=1,
-        )  # (tiles, directions)
-        slips = np.array([[(a - 1) % 4, a, (a + 1) % 4] for a in range(4)])  # (actions, 3)
         return LakeParameters(
-            destinations=moved[:, slips].astype(np.int32),
-            cumulative=np.cumsum([SLIP / 2, 1 - SLIP, SLIP / 2]).astype(np.float32),
-            rewards=np.select([lake.where("G"), lake.where("H")], [GOAL_REWARD, LAKE_REWARD], MOVE_REWARD).astype(
-                np.float32
-            ),
-            terminal=lake.where("G") | lake.where("H"),
+            destinations=lake.destinations.astype(np.int32),
+            cumulative=np.cumsum(WAYS).astype(np.float32),
+            rewards=lake.rewards.astype(np.float32),
+            terminal=lake.terminal,
             start=np.int32(np.flatnonzero(lake.where("S"))[0]),
         )
 

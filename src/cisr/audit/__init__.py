@@ -1,0 +1,1 @@
+"""What safety the interventions of a task really give."""

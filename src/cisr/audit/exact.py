@@ -1,0 +1,123 @@
+"""The exact audit of a finite task: verdicts by graph search, numbers by dynamic and linear programming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cisr.audit.induced import induce, judge
+from cisr.audit.numbers import (
+    InterventionNumbers,
+    TaskNumbers,
+    intervention_numbers,
+    not_markov,
+    task_numbers,
+    too_large,
+)
+from cisr.audit.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
+from cisr.errors import ConfigError
+from cisr.intervention import NONE
+from cisr.model import FiniteModel, model_of
+from cisr.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterventionAudit:
+    """What one intervention guarantees."""
+
+    name: str
+    counts: bool
+    """Whether a refutation is the task's fault: `none` is shown for information."""
+    learning: LearningSafety
+    eventual: EventualSafety
+    numbers: InterventionNumbers | None
+    numbers_note: str
+    """Why there are no numbers, where there are none."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "learning": self.learning.to_json(),
+            "eventual": self.eventual.to_json(),
+            "numbers": None if self.numbers is None else self.numbers.to_json(),
+            "numbers_note": self.numbers_note,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAudit:
+    """What is proven about a finite task and its interventions."""
+
+    task: str
+    n_states: int
+    n_actions: int
+    horizon: int
+    numbers: TaskNumbers | None
+    numbers_note: str
+    """Why there are no numbers, where there are none."""
+    interventions: tuple[InterventionAudit, ...]
+    """As asked for, and `none` last."""
+
+    def __getitem__(self, name: str) -> InterventionAudit:
+        return {one.name: one for one in self.interventions}[name]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "states": self.n_states,
+            "actions": self.n_actions,
+            "horizon": self.horizon,
+            "numbers": None if self.numbers is None else self.numbers.to_json(),
+            "numbers_note": self.numbers_note,
+            "interventions": [one.to_json() for one in self.interventions],
+        }
+
+
+def exact_audit(
+    task: Task, interventions: Sequence[str] | None = None, *, model: FiniteModel | None = None
+) -> ExactAudit:
+    """Audit the named interventions (None: all of the task's), and `none` for information.
+
+    `model` spares asking the task for its model a second time.
+    """
+    if isinstance(interventions, str):
+        raise ConfigError(f"The interventions to audit are {interventions!r}: give a list of names.")
+    names = task.intervention_names if interventions is None else tuple(interventions)
+    chosen = [task.intervention(name) for name in dict.fromkeys((*(n for n in names if n != NONE.name), NONE.name))]
+    model = model or model_of(task)
+    if model is None:
+        raise ConfigError(
+            f"Task '{task.name}' has no transition model to audit exactly: give it one as `model`, "
+            "or use an environment that shows its table as `env.unwrapped.P` behind wrappers that leave it as it is."
+        )
+    judged = judge(task, model)
+    size = too_large(judged)
+    numbers = task_numbers(judged) if size is None else None
+    audits = []
+    for intervention in chosen:
+        induced = induce(judged, intervention)
+        note = size or not_markov(induced) or ""
+        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, judged.horizon)
+        audits.append(
+            InterventionAudit(
+                name=intervention.name,
+                counts=intervention.name != NONE.name,
+                learning=learning_safety(induced),
+                eventual=eventual,
+                numbers=None
+                if note or numbers is None
+                else intervention_numbers(induced, task.constraint_form, numbers, eventual.failure_bound),
+                numbers_note=note,
+            )
+        )
+    return ExactAudit(
+        task=task.name,
+        n_states=model.n_states,
+        n_actions=model.n_actions,
+        horizon=judged.horizon,
+        numbers=numbers,
+        numbers_note=size or "",
+        interventions=tuple(audits),
+    )

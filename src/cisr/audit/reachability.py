@@ -1,0 +1,58 @@
+"""Which states a student can stand in under an intervention, and the shortest way there.
+
+Any policy: an edge is a move of positive probability, so what this search does not reach no policy can reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cisr.audit.induced import NOWHERE, Induced
+
+UNREACHED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Breadth-first search of M_i from its start states."""
+
+    depth: np.ndarray  # (n,) fewest steps after which the student can stand there; UNREACHED
+    parent: np.ndarray  # (n,) number of the move that leads there on a shortest path; UNREACHED
+
+    def path(self, induced: Induced, state: int) -> list[int]:
+        """Numbers of the moves of a shortest path from a start state."""
+        moves: list[int] = []
+        while self.parent[state] != UNREACHED:
+            moves.append(int(self.parent[state]))
+            state = int(induced.model.source[moves[-1]])
+        return moves[::-1]
+
+
+def explore(induced: Induced) -> Reach:
+    """Where students of M_i can act: states reached with a step of the horizon left, so after at most T − 1."""
+    model = induced.model
+    depth = np.where(model.start > 0, 0, UNREACHED)
+    chance = model.start.copy()  # (n,) of the shortest path found; the likeliest one is kept
+    parent = np.full(model.n_states, UNREACHED)
+    goes_on = induced.lands != NOWHERE
+    for steps in range(1, induced.judged.horizon):
+        moves = np.flatnonzero(goes_on & (depth[model.source] == steps - 1))
+        moves = moves[depth[induced.lands[moves]] == UNREACHED]
+        if len(moves) == 0:
+            break
+        reaches = chance[model.source[moves]] * model.probability[moves]
+        moves = moves[np.argsort(reaches, kind="stable")]
+        lands = induced.lands[moves]
+        parent[lands] = moves  # of several moves to a state the last, likeliest one stays
+        chance[lands] = np.sort(reaches)
+        depth[lands] = steps
+    return Reach(depth=depth, parent=parent)
+
+
+def failing_moves(induced: Induced, reach: Reach) -> np.ndarray:
+    """Numbers of the failures that can happen in M_i, the soonest first, of these the likeliest."""
+    model = induced.model
+    moves = np.flatnonzero(induced.judged.failed & (reach.depth[model.source] != UNREACHED))
+    return moves[np.lexsort((-model.probability[moves], reach.depth[model.source[moves]]))]

@@ -1,0 +1,238 @@
+"""Verdicts on an intervention of a finite task: learning safety (Proposition 2) and eventual safety (Proposition 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from cisr.audit.induced import Induced
+from cisr.audit.reachability import explore, failing_moves
+from cisr.constraints import Form
+from cisr.intervention import Intervention
+from cisr.model import said
+
+State = tuple[float, ...]
+Status = Literal["certified", "refuted", "undecided"]
+Kind = Literal["starts in the trigger set", "resets into the trigger set", "fails outside the trigger set"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One breach of Proposition 2's conditions."""
+
+    kind: Kind
+    state: State
+    """The state it starts from."""
+    action: int | None = None
+    probability: float
+    """Of the move, given state and action; of the state, for a start."""
+    next_state: State | None = None
+    """The state moved to: where the failure happens, or the rescue."""
+    landed: State | None = None
+    """Where the reset put the student."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offence:
+    """A failure that can happen under the intervention."""
+
+    state: State
+    action: int
+    probability: float
+    next_state: State
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathStep:
+    """One step of a path in M_i."""
+
+    state: State
+    action: int
+    landed: State
+    """Where the student stands after the step."""
+    rescued: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningSafety:
+    """Whether students stay out of D while they learn, whatever they do."""
+
+    status: Status
+    """`certified`: D is unreachable in M_i within the horizon, for every policy. `refuted`: `offences` can happen."""
+    by_proposition_2: bool | None
+    """Whether Proposition 2's conditions hold, which are sufficient and not necessary. None: not decided."""
+    reason: str
+    violations: tuple[Violation, ...] = ()
+    """Every breach of Proposition 2's conditions."""
+    offences: tuple[Offence, ...] = ()
+    """Every failure that can happen in M_i, the soonest first."""
+    path: tuple[PathStep, ...] = ()
+    """A shortest path from the start to the state of the first offence; empty when that is a start state."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventualSafety:
+    """Whether every policy that is feasible in M_i is feasible in M."""
+
+    given: bool
+    tau: float
+    """τ_i"""
+    kappa: float
+    """κ_i"""
+    task_kappa: float
+    """κ"""
+    failure_bound: float
+    """What the argument behind Proposition 1 makes of P(failure in M), for policies feasible in M_i."""
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def learning_safety(induced: Induced) -> LearningSafety:
+    violations = proposition_2(induced)
+    reach = explore(induced)
+    failing = failing_moves(induced, reach)
+    if len(failing):
+        model = induced.model
+        steps = [
+            PathStep(
+                state=model.vector(model.source[k]),
+                action=int(model.action[k]),
+                landed=model.vector(induced.lands[k]),
+                rescued=bool(induced.rescued[k]),
+            )
+            for k in reach.path(induced, int(model.source[failing[0]]))
+        ]
+        offences = tuple(_offences(induced, failing))
+        first = offences[0]
+        return LearningSafety(
+            status="refuted",
+            by_proposition_2=False,
+            reason=f"In state {said(first.state)}, {_after(len(steps))}, action {first.action} fails "
+            f"with probability {first.probability:.4g} by moving to {said(first.next_state)}.",
+            violations=violations,
+            offences=offences,
+            path=tuple(steps),
+        )
+    if induced.unmodelled:
+        return LearningSafety(
+            status="undecided",
+            by_proposition_2=False if violations else None,
+            reason=f"Not decided exactly: {induced.unmodelled}; no failure can happen before the first rescue. "
+            "See falsification.",
+            violations=violations,
+        )
+    how = "by Proposition 2" if not violations else "by reachability, although Proposition 2 does not apply"
+    return LearningSafety(
+        status="certified",
+        by_proposition_2=not violations,
+        reason=f"No policy can fail within {induced.judged.horizon} steps, {how}.",
+        violations=violations,
+    )
+
+
+def proposition_2(induced: Induced) -> tuple[Violation, ...]:
+    """Every breach of the conditions, over the states that M can reach when failures end the episode.
+
+    With D counted as part of D_i: the start lies outside D_i, every reset lands outside D_i, and no action leads from
+    outside D_i into D in one step. Then a student always stands outside D_i, where no move fails, so D is out of reach.
+    """
+    model, judged = induced.model, induced.judged
+    inside = induced.trigger | judged.dangerous  # (n,) D_i ∪ D
+    violations = [
+        Violation(kind="starts in the trigger set", state=model.vector(s), probability=float(model.start[s]))
+        for s in np.flatnonzero((model.start > 0) & inside)
+    ]
+    resets = np.flatnonzero(induced.placed)
+    for k, probability in _merged(induced, resets[inside[induced.lands[resets]]]):
+        violations.append(
+            Violation(
+                kind="resets into the trigger set",
+                state=model.vector(model.source[k]),
+                action=int(model.action[k]),
+                probability=probability,
+                next_state=model.vector(model.target[k]),
+                landed=model.vector(induced.lands[k]),
+            )
+        )
+    outside = induced.explored & ~inside
+    for k, probability in _merged(induced, np.flatnonzero(judged.failed & outside[model.source])):
+        violations.append(
+            Violation(
+                kind="fails outside the trigger set",
+                state=model.vector(model.source[k]),
+                action=int(model.action[k]),
+                probability=probability,
+                next_state=model.vector(model.target[k]),
+            )
+        )
+    return tuple(violations)
+
+
+def eventual_safety(intervention: Intervention, form: Form, kappa: float, horizon: int) -> EventualSafety:
+    """Proposition 1: τ_i + κ_i ≤ κ, where it applies.
+
+    Until the first rescue M and M_i are the same process, so whoever fails in M has failed in M_i before any rescue, or
+    was rescued there at least once:
+
+        P(failure in M) ≤ E[failures in M_i] + E[rescues in M_i].
+
+    Sums: that is at most κ_i + τ_i, and a failure ends the episode, so E[failures in M] is the left side: the
+    proposition. Means: an episode of at most T steps with a rescue has a mean of at least 1/T, so the right side is at
+    most T·(κ_i + τ_i), and the mean of failures in M is at most the left side. τ_i + κ_i ≤ κ is not enough then,
+    unless both are 0: one rescue among 200 steps under the teacher may be one failure in the first step without it.
+    """
+    total = intervention.tau + intervention.kappa
+    bound = total if form == "sum" else horizon * total
+    condition, given = (x <= kappa or math.isclose(x, kappa) for x in (total, bound))
+    sums = f"τ_i + κ_i = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
+    if not condition:
+        reason = f"{sums}: Proposition 1 does not apply."
+    elif given:
+        reason = f"{sums}: every policy feasible here is feasible in the task (Proposition 1)."
+    else:
+        reason = f"{sums}, but Proposition 1 is about sums: per-episode means need T·(τ_i + κ_i) = {bound:g} ≤ κ."
+    return EventualSafety(
+        given=given,
+        tau=intervention.tau,
+        kappa=intervention.kappa,
+        task_kappa=kappa,
+        failure_bound=min(1.0, bound),
+        reason=reason,
+    )
+
+
+def _after(steps: int) -> str:
+    return f"reached after {steps} step{'s' * (steps > 1)}" if steps else "where episodes start"
+
+
+def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
+    model = induced.model
+    for k, probability in _merged(induced, failing):
+        yield Offence(
+            state=model.vector(model.source[k]),
+            action=int(model.action[k]),
+            probability=probability,
+            next_state=model.vector(model.target[k]),
+        )
+
+
+def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
+    """Moves that share state, action and next state as one, with their probabilities added up; order kept."""
+    model = induced.model
+    keys = zip(model.pair[moves].tolist(), model.target[moves].tolist(), strict=True)
+    total: dict[tuple[int, int], float] = {}
+    first: dict[tuple[int, int], int] = {}
+    for k, key in zip(moves.tolist(), keys, strict=True):
+        first.setdefault(key, k)
+        total[key] = total.get(key, 0.0) + float(model.probability[k])
+    return [(k, total[key]) for key, k in first.items()]
