@@ -22,7 +22,7 @@ from cisr.lesson import load_student
 from cisr.store import Store
 from cisr.students import Convolutional, Perceptron, Population, StudentConfig
 from cisr.study import Study, StudyResult, random_teacher
-from cisr.task import Move, Task, Teaching
+from cisr.task import Move, Task, Teaching, Transition
 from cisr.tasks import get_task
 
 __version__ = "0.1.0"
@@ -61,6 +61,7 @@ __all__ = [
     "Threshold",
     "ToStart",
     "Transcript",
+    "Transition",
     "UnitLog",
     "compare",
     "get_task",

@@ -176,6 +176,13 @@ class Task:
         """The dangers by name."""
         return {"failure": self.danger} if callable(self.danger) else dict(self.danger)
 
+    def failed(self, move: Move) -> Array:
+        """Is this a visit to D, (...)?"""
+        first, *others = (danger(move) for danger in self.dangers.values())
+        for other in others:
+            first = first | other
+        return first
+
     @property
     def outcomes(self) -> tuple[str, ...]:
         """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes, `other`

@@ -107,7 +107,7 @@ def outcomes(task, intervention, state, action):
         if (s, a) != (state, action):
             continue
         move = type("Move", (), {"state": model.states[s_next], "reward": reward, "terminated": terminated})
-        failed, rescued = bool(task.danger(move)), bool(intervention.trigger(model.states[s_next]))
+        failed, rescued = bool(task.failed(move)), bool(intervention.triggered(model.states[s_next]))
         stands = s_next
         if failed or terminated or (rescued and isinstance(intervention.reset, ToStart)):
             stands = None

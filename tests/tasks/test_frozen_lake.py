@@ -52,7 +52,7 @@ def moved(tile, action):
 
 
 def triggered(name):
-    return TASK.intervention(name).trigger(np.arange(100)[:, None])
+    return TASK.intervention(name).triggered(np.arange(100)[:, None])
 
 
 def test_the_map_is_the_authors():
@@ -217,7 +217,7 @@ def test_back_x_rewinds_x_steps_with_the_trigger_and_the_tolerances_of_sr1(x):
     back, sr1 = TASK.intervention(f"Back-{x}"), TASK.intervention("SR1")
     assert (back.name, back.reset, back.tau, back.kappa) == (f"Back-{x}", Rewind(x), sr1.tau, sr1.kappa)
     tiles = np.arange(100)[:, None]
-    np.testing.assert_array_equal(back.trigger(tiles), sr1.trigger(tiles))
+    np.testing.assert_array_equal(back.triggered(tiles), sr1.triggered(tiles))
 
 
 def test_triggers_and_predicates_are_array_code_inside_a_compiled_program_too():

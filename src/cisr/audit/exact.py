@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cisr.audit.induced import induce, judge
+from cisr.audit.induced import Judged, induce, judge
 from cisr.audit.numbers import (
     InterventionNumbers,
     TaskNumbers,
@@ -93,13 +93,14 @@ def exact_audit(
             "or use an environment that shows its table as `env.unwrapped.P` behind wrappers that leave it as it is."
         )
     judged = judge(task, model)
-    size = too_large(judged)
-    numbers = task_numbers(judged) if size is None else None
+    skipped = too_large(judged) or _own_reward(task)
+    numbers = task_numbers(judged) if skipped is None else None
     audits = []
     for intervention in chosen:
-        induced = induce(judged, intervention)
-        note = size or not_markov(induced) or ""
-        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, judged.horizon)
+        limited = replace(judged, horizon=min(judged.horizon, task.horizon_under(intervention)))
+        induced = induce(limited, intervention)
+        note = skipped or not_markov(induced) or _own_time_limit(limited, judged) or ""
+        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, limited.horizon)
         audits.append(
             InterventionAudit(
                 name=intervention.name,
@@ -118,6 +119,16 @@ def exact_audit(
         n_actions=model.n_actions,
         horizon=judged.horizon,
         numbers=numbers,
-        numbers_note=size or "",
+        numbers_note=skipped or "",
         interventions=tuple(audits),
     )
+
+
+def _own_reward(task: Task) -> str | None:
+    return None if task.reward is None else "No exact numbers: the task pays rewards of its own, which no model shows."
+
+
+def _own_time_limit(limited: Judged, judged: Judged) -> str | None:
+    if limited.horizon == judged.horizon:
+        return None
+    return f"No exact numbers: episodes last {limited.horizon} steps here and {judged.horizon} in the task."

@@ -74,7 +74,7 @@ def judge(task: Task, model: FiniteModel) -> Judged:
     return Judged(
         model=model,
         horizon=task.horizon if model.time_limit is None else min(task.horizon, model.time_limit),
-        failed=_bools(task.danger(move), len(model.target), f"danger of task '{task.name}'"),
+        failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
         succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
     )
 
@@ -87,7 +87,7 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
     another reset put it.
     """
     model, reset, over = judged.model, intervention.reset, judged.over
-    trigger = _bools(intervention.trigger(model.states), model.n_states, f"trigger of '{intervention.name}'")
+    trigger = _bools(intervention.triggered(model.states), model.n_states, f"trigger of '{intervention.name}'")
     rescued = trigger[model.target]
     lands = np.where(over, NOWHERE, model.target)
     places = ~over & rescued  # moves after which somebody must be placed

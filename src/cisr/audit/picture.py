@@ -55,7 +55,7 @@ def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: Int
     height, width = letters.shape
     states = judged.model.states
     tiles = np.tile(to_rgb(GROUND), (letters.size, 1))
-    tiles[states[task.intervention(one.name).trigger(states), 0]] = to_rgb(TRIGGER)
+    tiles[states[task.intervention(one.name).triggered(states), 0]] = to_rgb(TRIGGER)
     tiles[states[judged.dangerous, 0]] = to_rgb(DANGER)
     axes.imshow(tiles.reshape(height, width, 3), extent=(0, width, height, 0), interpolation="nearest")
     grid = 0.8 if width <= LETTERED else 0.15

@@ -12,7 +12,7 @@ import numpy as np
 
 from cisr.audit.induced import Induced
 from cisr.audit.reachability import explore, failing_moves
-from cisr.constraints import Form
+from cisr.constraints import Form, tolerances
 from cisr.intervention import Intervention
 from cisr.model import said
 
@@ -191,7 +191,7 @@ def eventual_safety(intervention: Intervention, form: Form, kappa: float, horizo
     most T·(κ_i + τ_i), and the mean of failures in M is at most the left side. τ_i + κ_i ≤ κ is not enough then,
     unless both are 0: one rescue among 200 steps under the teacher may be one failure in the first step without it.
     """
-    total = intervention.tau + intervention.kappa
+    total = sum(tolerances(intervention))
     bound = total if form == "sum" else horizon * total
     condition, given = (x <= kappa or math.isclose(x, kappa) for x in (total, bound))
     sums = f"τ_i + κ_i = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
