@@ -15,7 +15,8 @@ left to be placed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -45,19 +46,32 @@ class Step(NamedTuple):
 
 
 class InducedCMDPs:
-    """E environments of one task under one intervention, stepped together."""
+    """E environments of one task under one intervention, stepped together.
 
-    def __init__(self, task: Task, intervention: Intervention, envs: Sequence[Env]) -> None:
+    An environment that raises is reported to `on_error(k, error)` and left out from then on: its answers are zeros and
+    its episode never ends. Without `on_error` the error is the caller's.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        intervention: Intervention,
+        envs: Sequence[Env],
+        on_error: Callable[[int, Exception], None] | None = None,
+    ) -> None:
         self.task = task
         self.intervention = intervention
         self.envs = list(envs)
         self.horizon = task.horizon_under(intervention)
+        self._on_error = on_error
+        self._left_out: set[int] = set()
         self._dangers = list(task.dangers.items())
         self._triggers = list(intervention.triggers.items())
         self._tolerance = np.array(constraints.tolerances(intervention))
         self._account = constraints.opening((len(self.envs),), len(self._tolerance))
         self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
         """What each environment itself told at its last step."""
+        self._observations: list[Any] = [None for _ in self.envs]
         self._uniforms = [np.random.default_rng() for _ in self.envs]
         self._visited: list[list[np.ndarray]] = [[] for _ in self.envs]  # this episode's non-trigger states (d,)
 
@@ -72,51 +86,40 @@ class InducedCMDPs:
         if seed is not None:
             self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
         observation, info = self.envs[k].reset(seed=seed, options=options)
+        self._observations[k] = np.asarray(observation)
         self._visited[k] = [np.array(self.task.read_state(self.envs[k]))]
         self._account.counts[k] = 0
         self._account.steps[k] = 0
-        return np.asarray(observation), info
+        return self._observations[k], info
+
+    def leave_out(self, k: int) -> None:
+        """Never touch environment k again."""
+        self._left_out.add(k)
 
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
-        answers = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
-        self.infos = [answer[4] for answer in answers]
-        observations = [answer[0] for answer in answers]
-        rewards = np.array([answer[1] for answer in answers], float)
-        if not np.isfinite(rewards).all():
-            raise ValueError(f"the environment paid rewards {rewards}: they must be finite")
-        terminated = np.array([answer[2] for answer in answers], bool)
-        cut_off = np.array([answer[3] for answer in answers], bool)
-        states = np.stack([self.task.read_state(env) for env in self.envs])
-
+        rewards, terminated, cut_off, states = self._move(actions)
         move = Move(state=states, reward=rewards, terminated=terminated)
-        dangers = [self._judge(f"danger '{name}'", danger(move)) for name, danger in self._dangers]
-        success = self._judge("success", self.task.success(move))
-        fired = [
-            self._judge(f"trigger '{name}' of '{self.intervention.name}'", trigger(states))
-            for name, trigger in self._triggers
-        ]
+        here = np.ones(len(self.envs), bool)
+        here[list(self._left_out)] = False
+        dangers = [self._judge(f"danger '{name}'", danger, move) & here for name, danger in self._dangers]
+        success = self._judge("success", self.task.success, move) & here
+        whose = f"of '{self.intervention.name}'"
+        fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) & here for name, trigger in self._triggers]
         failed, rescued = _any(dangers), _any(fired)
         self._account, costs = constraints.book(
             self.task.constraint_form, self._account, np.stack([failed, *fired], axis=-1), self._tolerance
         )
         terminated = terminated | failed
-        to_start = isinstance(self.intervention.reset, ToStart)
-        after = states.copy()
-        for k in range(len(self.envs)):
-            if not rescued[k]:
-                self._visited[k].append(states[k])
-            elif not to_start:
-                after[k] = self._rescue(k, states[k])
-                if not terminated[k]:
-                    observations[k] = self.task.place(self.envs[k], after[k])
-        sent_back = rescued & ~terminated & to_start
+        after = self._rescue(states, rescued, terminated)
+        sent_back = rescued & ~terminated & isinstance(self.intervention.reset, ToStart)
         terminated = terminated | sent_back
-        truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated
+        truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated & here
         if self.task.reward is not None:
-            rewards = np.asarray(self.task.reward(Transition(move, failed, rescued, after, truncated)), float)
+            paid = self.task.reward(Transition(move, failed, rescued, after, truncated))
+            rewards = np.asarray(paid, float) * here
         return Step(
-            observations=np.stack(observations),
+            observations=np.stack(self._observations),
             rewards=rewards,
             costs=costs,
             constraint_values=constraints.value(self.task.constraint_form, self._account, self._tolerance),
@@ -127,12 +130,58 @@ class InducedCMDPs:
             ways=np.stack([*dangers, success, sent_back, truncated], axis=-1),
         )
 
+    def _move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Step every environment: rewards (E,), terminated (E,), cut off by its own time limit (E,), states (E, d)."""
+        read_state = self.task.read_state
+        rewards, terminated, cut_off, states = [], [], [], []
+        chosen = actions.tolist() if actions.ndim == 1 else actions  # Discrete spaces check Python's integers faster
+        for k, env in enumerate(self.envs):
+            reward, ended, late, state = 0.0, False, False, self._visited[k][-1]
+            if k not in self._left_out:
+                try:
+                    observation, given, over, limit, self.infos[k] = env.step(chosen[k])
+                    state = read_state(env)
+                    if not math.isfinite(given):
+                        raise ValueError(f"the environment paid a reward of {given}: it must be finite")
+                    self._observations[k], reward, ended, late = observation, float(given), bool(over), bool(limit)
+                except Exception as error:
+                    self._give_up(k, error)
+            rewards.append(reward)
+            terminated.append(ended)
+            cut_off.append(late)
+            states.append(state)
+        return np.array(rewards), np.array(terminated), np.array(cut_off), np.stack(states)
+
+    def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
+        """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
+        after = states.copy()
+        to_start = isinstance(self.intervention.reset, ToStart)
+        for k, is_rescued in enumerate(rescued.tolist()):
+            if not is_rescued:
+                self._visited[k].append(states[k])
+            elif not to_start:
+                try:
+                    after[k] = self._reset(k, states[k])
+                    if not terminated[k]:
+                        self._observations[k] = np.asarray(self.task.place(self.envs[k], after[k]))
+                except TaskError:
+                    raise
+                except Exception as error:
+                    self._give_up(k, error)
+        return after
+
+    def _give_up(self, k: int, error: Exception) -> None:
+        if self._on_error is None:
+            raise error
+        self.leave_out(k)
+        self._on_error(k, error)
+
     def close(self) -> None:
         for env in self.envs:
             env.close()
 
-    def _judge(self, what: str, answer: Any) -> np.ndarray:
-        verdict = np.asarray(answer)
+    def _judge(self, what: str, predicate: Callable[[Any], Any], about: Any) -> np.ndarray:
+        verdict = np.asarray(predicate(about))
         if verdict.shape != (len(self.envs),) or verdict.dtype != bool:
             raise TaskError(
                 f"The {what} of task '{self.task.name}' answered {verdict.dtype} of shape {verdict.shape} for "
@@ -140,7 +189,7 @@ class InducedCMDPs:
             )
         return verdict
 
-    def _rescue(self, k: int, state: np.ndarray) -> np.ndarray:
+    def _reset(self, k: int, state: np.ndarray) -> np.ndarray:
         """The state that the student is put into, (d,)."""
         past = self._visited[k]
         match self.intervention.reset:

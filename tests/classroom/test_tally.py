@@ -11,23 +11,23 @@ from cisr.cmdp import Step
 
 
 def step(rewards=(0.0, 0.0), values=None, **facts):
-    """A step of two environments; facts such as `failed=[0]` name the environments that they hold for."""
+    """A step of one student in two environments; facts such as `failed=[0]` name those that they hold for."""
     flags = ("terminated", "truncated", "rescued", "failed")
     held = {name: np.isin([0, 1], facts.get(name, [])) for name in flags}
     succeeded = np.isin([0, 1], facts.get("succeeded", []))
     ways = [held["failed"], succeeded, held["terminated"] & held["rescued"], held["truncated"]]
     return Step(
-        observations=np.zeros((2, 1)),
-        rewards=np.array(rewards),
-        costs=np.zeros((2, 2)),
-        constraint_values=np.zeros((2, 2)) if values is None else np.array(values, float),
-        ways=np.stack(ways, axis=-1),
-        **held,
+        observations=np.zeros((1, 2, 1)),
+        rewards=np.array([rewards]),
+        costs=np.zeros((1, 2, 2)),
+        constraint_values=np.zeros((1, 2, 2)) if values is None else np.array([values], float),
+        ways=np.stack(ways, axis=-1)[None],
+        **{name: fact[None] for name, fact in held.items()},
     )
 
 
 def tally_of(*steps):
-    tally = Tally(tiny.task, 2)
+    tally = Tally(tiny.task, 1, 2)
     for each in steps:
         tally.add(each)
     return tally
@@ -46,7 +46,7 @@ def tally_of(*steps):
     ],
 )
 def test_an_episode_ends_in_one_of_five_ways(facts, outcome):
-    (episode,) = tally_of(step(**facts)).episodes
+    ((episode,),) = tally_of(step(**facts)).episodes
     assert episode.outcome == outcome
     assert outcome in tiny.task.outcomes
 
@@ -57,7 +57,7 @@ def test_an_episode_adds_up_its_own_steps():
         step((2.0, 20.0), terminated=[1]),
         step((4.0, 40.0), terminated=[0], failed=[0], values=[[0.1, 0.2], [0.3, 0.4]]),
     )
-    second, first = tally.episodes
+    ((second, first),) = tally.episodes
     assert (first.total_reward, first.steps, first.failures, first.rescues) == (7.0, 3, 1, 1)
     assert (second.total_reward, second.steps, second.failures, second.rescues) == (30.0, 2, 0, 1)
     np.testing.assert_array_equal(first.constraint_values, [0.1, 0.2])
@@ -66,35 +66,38 @@ def test_an_episode_adds_up_its_own_steps():
 
 def test_the_next_episode_starts_from_nothing():
     tally = tally_of(step((5.0, 0.0), rescued=[0], terminated=[0]), step((1.0, 0.0)), step((1.0, 0.0), terminated=[0]))
-    assert [(e.total_reward, e.steps, e.rescues, e.began) for e in tally.episodes] == [(5.0, 1, 1, 0), (2.0, 2, 0, 1)]
+    assert [(e.total_reward, e.steps, e.rescues, e.began) for e in tally.episodes[0]] == [
+        (5.0, 1, 1, 0),
+        (2.0, 2, 0, 1),
+    ]
 
 
 def test_the_values_of_an_episode_do_not_change_with_later_steps():
-    values = np.array([[0.5, 0.5], [0.0, 0.0]])
-    tally = Tally(tiny.task, 2)
-    tally.add(step(terminated=[0], values=values)._replace(constraint_values=values))
+    values = np.array([[[0.5, 0.5], [0.0, 0.0]]])
+    tally = Tally(tiny.task, 1, 2)
+    tally.add(step(terminated=[0])._replace(constraint_values=values))
     values[...] = 9.0
-    np.testing.assert_array_equal(tally.episodes[0].constraint_values, [0.5, 0.5])
+    np.testing.assert_array_equal(tally.episodes[0][0].constraint_values, [0.5, 0.5])
 
 
 def test_unfinished_episodes_do_not_count_where_another_has_ended():
     tally = tally_of(step((1.0, 1.0)), step((1.0, 1.0), terminated=[1]))
     tally.close()
-    assert [e.total_reward for e in tally.episodes] == [2.0]
+    assert [e.total_reward for e in tally.episodes[0]] == [2.0]
 
 
 def test_unfinished_episodes_count_where_none_has_ended():
     tally = tally_of(step((1.0, 2.0)), step((1.0, 2.0), rescued=[1], values=[[0, -0.1], [0, 0.4]]))
     tally.close()
-    assert [(e.total_reward, e.steps, e.outcome) for e in tally.episodes] == [(2.0, 2, "other"), (4.0, 2, "other")]
-    np.testing.assert_array_equal([e.constraint_values[1] for e in tally.episodes], [-0.1, 0.4])
+    assert [(e.total_reward, e.steps, e.outcome) for e in tally.episodes[0]] == [(2.0, 2, "other"), (4.0, 2, "other")]
+    np.testing.assert_array_equal([e.constraint_values[1] for e in tally.episodes[0]], [-0.1, 0.4])
 
 
 @pytest.mark.parametrize("ending", [{}, {"terminated": [1]}, {"terminated": [0, 1]}])
 def test_failures_and_rescues_are_counted_over_all_steps_ended_or_not(ending):
     tally = tally_of(step(failed=[0], rescued=[0, 1]), step(rescued=[0]), step(failed=[1], rescued=[1], **ending))
     tally.close()
-    assert (tally.failures, tally.rescues) == (2, 4)
+    assert (tally.failures[0], tally.rescues[0]) == (2, 4)
 
 
 def test_it_knows_whether_an_episode_from_before_some_time_is_still_running():

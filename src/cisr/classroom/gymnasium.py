@@ -16,7 +16,6 @@ from cisr.classroom.lane import Lane, UnitSummary
 from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.rows import Rows
 from cisr.classroom.tally import Tally, deployment_of, summary_of
-from cisr.cmdp import Step
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.students.config import StudentConfig
@@ -61,44 +60,42 @@ class GymnasiumLane(Lane):
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]
     ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
         rows = self._rows(interventions)
-        rounds: list[list[Tally]] = []
+        rounds: list[Tally] = []
         for number in range(self.config.rounds_per_unit):
-            learners, tallies = yield from self._round(learners, rows, f"unit {unit} round {number}")
-            rounds.append(tallies)
+            learners, tally = yield from self._round(learners, rows, f"unit {unit} round {number}")
+            rounds.append(tally)
         rows.close()
-        return learners, [summary_of(tallies) for tallies in zip(*rounds, strict=True)]
+        return learners, [summary_of(rounds, k) for k in range(len(self.students))]
 
-    def _round(self, learners: Learner, rows: Rows, name: str) -> Generator[Event, None, tuple[Learner, list[Tally]]]:
+    def _round(self, learners: Learner, rows: Rows, name: str) -> Generator[Event, None, tuple[Learner, Tally]]:
         """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
         config = self.config
         seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
-        tallies = [Tally(self.task, config.n_envs) for _ in self.students]
+        tally = Tally(self.task, len(self.students), config.n_envs)
         observations = rows.start(name)
         for number in range(config.updates_per_round):
-            rollout = self._rollout(learners, rows, observations, tallies, seeds, number * config.n_steps)
+            rollout = self._rollout(learners, rows, observations, tally, seeds, number * config.n_steps)
             learners = self.program.update(learners, rollout, self.hypers, shuffles, number)
             yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
         violations = np.zeros((len(self.students), len(self.task.constraints)), np.float32)
-        for k, tally in enumerate(tallies):
-            tally.close()
+        tally.close()
+        for k, episodes in enumerate(tally.episodes):
             if self.errors[k] is None:
-                violations[k] = np.mean([episode.constraint_values for episode in tally.episodes], axis=0)
-        return self.program.respond(learners, violations, self.hypers), tallies
+                violations[k] = np.mean([episode.constraint_values for episode in episodes], axis=0)
+        return self.program.respond(learners, violations, self.hypers), tally
 
     def _rollout(
         self,
         learners: Learner,
         rows: Rows,
         observations: np.ndarray,
-        tallies: Sequence[Tally],
+        tally: Tally,
         seeds: np.ndarray,
         draws: int,
     ) -> Rollout:
         """`n_steps` in every environment; `observations` (S, E, ...) moves on to where the next rollout starts."""
         config, n = self.config, len(self.students)
         rollout = empty_rollout(n, config, self.observation, len(self.task.constraints))
-        cut_off = np.zeros((n, config.n_envs), bool)
-        beyond = np.zeros_like(observations)
         for t in range(config.n_steps):
             acts = self.program.act(learners, observations, seeds, draws + t, False)
             actions = np.asarray(acts.actions)
@@ -106,17 +103,14 @@ class GymnasiumLane(Lane):
             rollout.actions[:, t] = actions
             rollout.log_probs[:, t] = acts.log_probs
             rollout.values[:, t] = acts.values
-
-            def hear(k: int, step: Step, t: int = t) -> None:
-                tallies[k].add(step)
-                rollout.rewards[k, t] = step.rewards
-                rollout.costs[k, t] = step.costs
-                rollout.ends[k, t] = step.terminated | step.truncated
-                cut_off[k], beyond[k] = step.truncated, step.observations
-
-            rows.step(actions, observations, hear)
-            if config.bootstrap_time_limit and cut_off.any():
-                rollout.end_values[:, t] = np.where(cut_off, self.program.value(learners, beyond), 0.0)
+            step = rows.step(actions, observations)
+            tally.add(step)
+            rollout.rewards[:, t] = step.rewards
+            rollout.costs[:, t] = step.costs
+            rollout.ends[:, t] = step.terminated | step.truncated
+            if config.bootstrap_time_limit and step.truncated.any():
+                beyond = self.program.value(learners, step.observations)
+                rollout.end_values[:, t] = np.where(step.truncated, beyond, 0.0)
         return rollout._replace(last_values=self.program.value(learners, observations))
 
     def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
@@ -125,24 +119,21 @@ class GymnasiumLane(Lane):
         intervention = self.task.intervention(under)
         rows = self._rows([intervention] * len(self.students))
         seeds = self._seeds("act", name)
-        tallies = [Tally(self.task, self.config.n_envs) for _ in self.students]
+        tally = Tally(self.task, len(self.students), self.config.n_envs)
         observations = rows.start(name)
         budget = -(-self.task.deployment_steps // self.config.n_envs)
         for t in range(budget + self.task.horizon_under(intervention)):
-            running = (
-                tally.open_since_before(budget) for tally, error in zip(tallies, self.errors, strict=True) if not error
-            )
-            if t >= budget and not any(running):
+            if t >= budget and not (tally.open_since_before(budget) & [error is None for error in self.errors]).any():
                 break
             acts = self.program.act(learners, observations, seeds, t, self.task.deterministic_deployment)
-            rows.step(np.asarray(acts.actions), observations, lambda k, step: tallies[k].add(step))
+            tally.add(rows.step(np.asarray(acts.actions), observations))
         rows.close()
         violation_score = -2 * self.task.horizon * self.task.max_reward if under == self.task.safe_evaluation else None
         return tuple(
             None
             if error
-            else deployment_of(self.task, [e for e in t.episodes if e.began < budget], under, violation_score)
-            for error, t in zip(self.errors, tallies, strict=True)
+            else deployment_of(self.task, [e for e in episodes if e.began < budget], under, violation_score)
+            for error, episodes in zip(self.errors, tally.episodes, strict=True)
         )
 
     def _rows(self, interventions: Sequence[Intervention]) -> Rows:

@@ -1,23 +1,32 @@
 """The environments of a batch of students: E for each, under that student's intervention.
 
+Students under the same intervention share a row, so that judging and accounting are array operations over all of them.
 A student whose environment raises is marked as failed and left out from then on; the others go on. A broken contract
 (`TaskError`) concerns everyone and stops the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
 from cisr.classroom.records import Enrolment
-from cisr.cmdp import InducedCMDPs, Step
+from cisr.cmdp import Env, InducedCMDPs, Step
 from cisr.errors import TaskError
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed
 from cisr.students.networks import ObservationSpec
 from cisr.task import Task
+
+
+class Group(NamedTuple):
+    """Students under one intervention: environment j of the row is number j % E of student members[j // E]."""
+
+    members: list[int]
+    row: InducedCMDPs
 
 
 class Rows:
@@ -31,45 +40,82 @@ class Rows:
         observation: ObservationSpec,
         errors: list[str | None],
     ) -> None:
+        self._task = task
         self._students = students
+        self._interventions = interventions
         self._errors = errors
         self._n_envs = students[0].config.n_envs
         self._observation = observation
-        self._rows: dict[int, InducedCMDPs] = {}
-        for k, intervention in enumerate(interventions):
-            if errors[k] is not None:
-                continue
-            with self._blaming(k, "while its environments were made"):
-                envs = [task.make_env() for _ in range(self._n_envs)]
-                self._rows[k] = InducedCMDPs(task, intervention, envs)
+        self._groups: list[Group] = []
+        self._envs: dict[int, list[Env]] = {}
+        for k, error in enumerate(errors):
+            if error is None:
+                with self._blaming(k, "while its environments were made"):
+                    self._envs[k] = [task.make_env() for _ in range(self._n_envs)]
 
     def start(self, name: str) -> np.ndarray:
         """Restart all environments from seeds of their own, derived from `name`; observations (S, E, ...)."""
         shape = (len(self._students), self._n_envs, *self._observation.shape)
         observations = np.zeros(shape, self._observation.dtype)
-        for k, row in self._attending():
-            seeds = [derive_seed(self._students[k].seed, name, "env", e) for e in range(self._n_envs)]
-            with self._blaming(k, "at a reset"):
-                observations[k] = row.seed(seeds)
-        return observations
+        self._groups = self._group()
+        for group in self._groups:
+            for j in range(len(group.row.envs)):
+                k, e = group.members[j // self._n_envs], j % self._n_envs
+                with self._blaming(k, "at a reset"):
+                    observations[k, e] = group.row.restart(j, derive_seed(self._students[k].seed, name, "env", e))[0]
+        failed = any(self._errors[k] for group in self._groups for k in group.members)
+        return self.start(name) if failed else observations
 
-    def step(self, actions: np.ndarray, observations: np.ndarray, hear: Callable[[int, Step], None]) -> None:
-        """One step of every student; `observations` becomes what they see next, after restarts of ended episodes."""
-        for k, row in self._attending():
-            with self._blaming(k, "at a step"):
-                step = row.step(actions[k])
-                hear(k, step)
-                observations[k] = step.observations
-                for ended in np.flatnonzero(step.terminated | step.truncated):
-                    observations[k, ended] = row.restart(int(ended))[0]
+    def step(self, actions: np.ndarray, observations: np.ndarray) -> Step:
+        """One step of every student, (S, E, ...) in every field; zeros for those who have failed.
+
+        `observations` becomes what they see next, after restarts of ended episodes.
+        """
+        n, m = len(self._students), len(self._task.constraints)
+        shape = (n, self._n_envs)
+        whole = Step(
+            observations=np.zeros_like(observations),
+            rewards=np.zeros(shape),
+            costs=np.zeros((*shape, m)),
+            constraint_values=np.zeros((*shape, m)),
+            terminated=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
+            rescued=np.zeros(shape, bool),
+            failed=np.zeros(shape, bool),
+            ways=np.zeros((*shape, len(self._task.outcomes) - 1), bool),
+        )
+        for members, row in self._groups:
+            step = row.step(actions[members].ravel())
+            for field, part in zip(whole, step, strict=True):
+                field[members] = part.reshape(len(members), self._n_envs, *part.shape[1:])
+            observations[members] = whole.observations[members]
+            for j in np.flatnonzero(step.terminated | step.truncated).tolist():
+                k, e = members[j // self._n_envs], j % self._n_envs
+                with self._blaming(k, "at a reset"):
+                    observations[k, e] = row.restart(j)[0]
+        return whole
 
     def close(self) -> None:
-        for k, row in self._rows.items():
+        for k, envs in self._envs.items():
             with self._blaming(k, "while its environments were closed"):
-                row.close()
+                for env in envs:
+                    env.close()
 
-    def _attending(self) -> list[tuple[int, InducedCMDPs]]:
-        return [(k, row) for k, row in self._rows.items() if self._errors[k] is None]
+    def _group(self) -> list[Group]:
+        """Those who have not failed, by intervention."""
+        groups: dict[str, list[int]] = {}
+        for k in self._envs:
+            if self._errors[k] is None:
+                groups.setdefault(self._interventions[k].name, []).append(k)
+        return [self._row(members) for members in groups.values()]
+
+    def _row(self, members: list[int]) -> Group:
+        def leave_out(j: int, error: Exception) -> None:
+            k = members[j // self._n_envs]
+            self._blame(k, "at a step", error)
+
+        envs = [env for k in members for env in self._envs[k]]
+        return Group(members, InducedCMDPs(self._task, self._interventions[members[0]], envs, leave_out))
 
     @contextmanager
     def _blaming(self, k: int, when: str) -> Iterator[None]:
@@ -78,5 +124,14 @@ class Rows:
         except TaskError:
             raise
         except Exception as error:
-            if self._errors[k] is None:
-                self._errors[k] = f"Student '{self._students[k].name}': {type(error).__name__} {when}: {error}"
+            self._blame(k, when, error)
+
+    def _blame(self, k: int, when: str, error: Exception) -> None:
+        """The student has failed: none of its environments is touched again."""
+        if self._errors[k] is None:
+            self._errors[k] = f"Student '{self._students[k].name}': {type(error).__name__} {when}: {error}"
+        for members, row in self._groups:
+            if k in members:
+                first = members.index(k) * self._n_envs
+                for j in range(first, first + self._n_envs):
+                    row.leave_out(j)

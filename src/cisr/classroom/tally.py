@@ -1,4 +1,4 @@
-"""Counts what happens in a row of environments, episode by episode."""
+"""Counts what happens to a batch of students, episode by episode."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ class Episode(NamedTuple):
 
 
 class Tally:
-    """Adds up the steps of E environments and closes an episode's account when it ends."""
+    """Adds up the steps of S students with E environments each and closes an episode's account when it ends."""
 
-    def __init__(self, task: Task, n_envs: int) -> None:
-        self.episodes: list[Episode] = []
+    def __init__(self, task: Task, n_students: int, n_envs: int) -> None:
+        shape = (n_students, n_envs)
+        self.episodes: list[list[Episode]] = [[] for _ in range(n_students)]
+        """Of each student."""
+        self.failures = np.zeros(n_students, int)
+        """Of each student, in all steps."""
+        self.rescues = np.zeros(n_students, int)
         self._outcomes = task.outcomes
-        self.failures = 0
-        self.rescues = 0
         self._clock = 0
-        self._values = np.zeros((n_envs, len(task.constraints)))
-        self._rewards = np.zeros(n_envs)
-        self._began = np.zeros(n_envs, int)
-        self._failures = np.zeros(n_envs, int)
-        self._rescues = np.zeros(n_envs, int)
+        self._values = np.zeros((*shape, len(task.constraints)))
+        self._rewards = np.zeros(shape)
+        self._began = np.zeros(shape, int)
+        self._failures = np.zeros(shape, int)
+        self._rescues = np.zeros(shape, int)
 
     def add(self, step: Step) -> None:
-        """Enter one step of every environment."""
+        """Enter one step of everyone, (S, E) in every field."""
         self._clock += 1
         self._values = step.constraint_values
         self._rewards += step.rewards
         self._failures += step.failed
         self._rescues += step.rescued
-        for k in map(int, np.flatnonzero(step.terminated | step.truncated)):
-            ways = [*step.ways[k], True]
-            self._close(k, self._outcomes[ways.index(True)])
+        self.failures += step.failed.sum(axis=1)
+        self.rescues += step.rescued.sum(axis=1)
+        for k, e in np.argwhere(step.terminated | step.truncated).tolist():
+            ways = [*step.ways[k, e].tolist(), True]
+            self._close(k, e, self._outcomes[ways.index(True)])
 
-    def open_since_before(self, clock: int) -> bool:
-        """Is any episode still running that began before that time?"""
-        return bool((self._began < clock).any())
+    def open_since_before(self, clock: int) -> np.ndarray:
+        """Has each student an episode still running that began before that time? (S,)"""
+        return np.asarray((self._began < clock).any(axis=1))
 
     def close(self) -> None:
-        """Close the round. Where no episode has ended, those cut off count: better than knowing nothing."""
-        cut_off = [k for k in range(len(self._began)) if self._began[k] < self._clock]
-        nothing_ended = not self.episodes
-        for k in cut_off:
-            if nothing_ended:
-                self._close(k, "other")
-            else:
-                self.failures += int(self._failures[k])
-                self.rescues += int(self._rescues[k])
+        """Close the round. Where none of a student's episodes has ended, those cut off count: better than nothing."""
+        for k, episodes in enumerate(self.episodes):
+            if not episodes:
+                for e in np.flatnonzero(self._began[k] < self._clock).tolist():
+                    self._close(k, e, "other")
 
-    def _close(self, k: int, outcome: str) -> None:
-        episode = Episode(
-            total_reward=float(self._rewards[k]),
-            steps=int(self._clock - self._began[k]),
-            failures=int(self._failures[k]),
-            rescues=int(self._rescues[k]),
-            outcome=outcome,
-            constraint_values=self._values[k].copy(),
-            began=int(self._began[k]),
+    def _close(self, k: int, e: int, outcome: str) -> None:
+        self.episodes[k].append(
+            Episode(
+                total_reward=float(self._rewards[k, e]),
+                steps=int(self._clock - self._began[k, e]),
+                failures=int(self._failures[k, e]),
+                rescues=int(self._rescues[k, e]),
+                outcome=outcome,
+                constraint_values=self._values[k, e].copy(),
+                began=int(self._began[k, e]),
+            )
         )
-        self.episodes.append(episode)
-        self.failures += episode.failures
-        self.rescues += episode.rescues
-        self._rewards[k] = 0.0
-        self._began[k] = self._clock
-        self._failures[k] = self._rescues[k] = 0
+        self._rewards[k, e] = 0.0
+        self._began[k, e] = self._clock
+        self._failures[k, e] = self._rescues[k, e] = 0
 
 
 def deployment_of(task: Task, episodes: Sequence[Episode], under: str, violation_score: float | None) -> Deployment:
@@ -103,9 +103,9 @@ def deployment_of(task: Task, episodes: Sequence[Episode], under: str, violation
     )
 
 
-def summary_of(tallies: Sequence[Tally]) -> UnitSummary:
-    """Sum up the rounds of one student's unit."""
-    episodes = [episode for tally in tallies for episode in tally.episodes]
+def summary_of(rounds: Sequence[Tally], k: int) -> UnitSummary:
+    """Sum up the rounds of student k's unit."""
+    episodes = [episode for tally in rounds for episode in tally.episodes[k]]
 
     def mean(of: Callable[[Episode], float]) -> float:
         return float(np.mean([of(episode) for episode in episodes])) if episodes else 0.0
@@ -115,6 +115,6 @@ def summary_of(tallies: Sequence[Tally]) -> UnitSummary:
         mean_return=mean(lambda e: e.total_reward),
         success=mean(lambda e: e.outcome == "success"),
         violation=mean(lambda e: violation(e.constraint_values)),
-        rescues=sum(tally.rescues for tally in tallies),
-        failures=sum(tally.failures for tally in tallies),
+        rescues=sum(int(tally.rescues[k]) for tally in rounds),
+        failures=sum(int(tally.failures[k]) for tally in rounds),
     )

@@ -110,10 +110,25 @@ def update(
         gradient = jax.grad(loss_of)(params, jax.tree.map(lambda x: x[indices], batch))
         return adam_step(params, adam, clip_norm(gradient, hyper.max_grad_norm), hyper.learning_rate), None
 
-    shuffles = jax.vmap(lambda k: jax.random.permutation(k, n))(jax.random.split(key, config.n_epochs))
+    shuffles = jax.vmap(lambda k: shuffle(k, n))(jax.random.split(key, config.n_epochs))
     minibatches = shuffles.reshape(config.n_epochs * config.n_minibatches, n // config.n_minibatches)
     (params, adam), _ = jax.lax.scan(step, (learner.params, learner.adam), minibatches)
     return learner._replace(params=params, adam=adam)
+
+
+def shuffle(key: jax.Array, n: int) -> jax.Array:
+    """The numbers 0 … n − 1 in random order, (n,).
+
+    Each number gets random high bits and all are sorted; the rare ones with equal bits keep their order. XLA sorts
+    single words many times faster on CPUs than the pairs of `jax.random.permutation`, which large n fall back to.
+    """
+    width = (n - 1).bit_length()
+    if width > 14:
+        return jax.random.permutation(key, n)
+    own = jnp.uint32((1 << width) - 1)
+    words = (jax.random.bits(key, (n,), jnp.uint32) & ~own) | jnp.arange(n, dtype=jnp.uint32)
+    shuffled: jax.Array = jnp.sort(words) & own
+    return shuffled.astype(jnp.int32)
 
 
 def lagrangian(rewards: jax.Array, costs: jax.Array, weights: jax.Array) -> jax.Array:

@@ -17,6 +17,7 @@ from cisr.intervention import Intervention, Place
 from cisr.students.config import Perceptron, StudentConfig
 from cisr.task import Task, Teaching
 from cisr.tasks import Scale
+from cisr.tasks.lunar_lander.bodies import place, read_state
 from cisr.tasks.lunar_lander.flight import (
     at_rest,
     crashed,
@@ -86,23 +87,17 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
         from cisr.tasks.lunar_lander import environment  # brings in gymnasium
 
-        return environment.make_env(HORIZON, variance, **options)
+        return environment.make_env(variance, **options)
 
-    def read_state(env: gymnasium.Env[Any, Any]) -> np.ndarray:
-        from cisr.tasks.lunar_lander import environment
-
-        return environment.read_state(env)
-
-    def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
-        from cisr.tasks.lunar_lander import environment
-
-        return environment.place(env, state)
+    def place_noisily(env: Any, state: np.ndarray) -> np.ndarray:
+        sensed: np.ndarray = env.sense(place(env, state))
+        return sensed
 
     task = Task(
         name="lunar-lander",
         make_env=make_env,
         read_state=read_state,
-        place=place,
+        place=place_noisily if noisy else place,
         danger={"crash": crashed, "out of map": out_of_map},
         success=at_rest,
         reward=reward,
