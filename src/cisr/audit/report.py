@@ -1,0 +1,172 @@
+"""The whole audit of a task: promises are checked, then each intervention gets a proof where there is one, or attacks."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cisr.audit.exact import ExactAudit, exact_audit
+from cisr.audit.verdict import EventualSafety, eventual_safety
+from cisr.errors import ConfigError
+from cisr.intervention import NONE
+from cisr.model import model_of
+from cisr.seeding import check_seed
+from cisr.task import Task
+
+if TYPE_CHECKING:
+    from cisr.audit.counterexample import Counterexample
+    from cisr.audit.falsification import Falsification
+    from cisr.audit.play import Script
+    from cisr.testing import BrokenPromise
+
+Status = Literal["certified", "refuted", "not refuted", "not audited"]
+Progress = Callable[[str, int], None]
+
+QUICK_EPISODES = 20
+"""Episodes of each attacker, at least, that a quick audit has time for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is known about the safety of one intervention."""
+
+    name: str
+    counts: bool
+    """`none` is shown for information."""
+    status: Status
+    """Of learning safety. `not refuted` is a bound for the attackers that were tried, no proof."""
+    reason: str
+    eventual: EventualSafety
+    falsification: Falsification | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "status": self.status,
+            "reason": self.reason,
+            "eventual": self.eventual.to_json(),
+            "falsification": None if self.falsification is None else self.falsification.to_json(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """What safety a task's interventions really give."""
+
+    task: str
+    scale: str
+    verdicts: tuple[Verdict, ...]
+    exact: ExactAudit | None
+    """Proofs and numbers, for a finite task."""
+    broken: tuple[BrokenPromise, ...]
+    """Promises that the task's code breaks: where there are any, nothing here can be relied on."""
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Verdict:
+        return {verdict.name: verdict for verdict in self.verdicts}[name]
+
+    @property
+    def refuted(self) -> bool:
+        """Is there an intervention that does not keep students safe, or a broken promise?"""
+        return bool(self.broken) or any(v.status == "refuted" for v in self.verdicts if v.counts)
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
+        return tuple(c for v in self.verdicts if v.falsification for c in v.falsification.counterexamples)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "scale": self.scale,
+            "refuted": self.refuted,
+            "interventions": [verdict.to_json() for verdict in self.verdicts],
+            "exact": None if self.exact is None else self.exact.to_json(),
+            "broken_promises": [str(promise) for promise in self.broken],
+            "notes": list(self.notes),
+        }
+
+
+def audit(
+    task: Task,
+    interventions: Sequence[str] | None = None,
+    *,
+    budget: int = 100_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    lane: str = "auto",
+    attackers: Mapping[str, Script] | None = None,
+    n_workers: int | None = None,
+    progress: Progress = lambda what, steps: None,
+) -> AuditReport:
+    """Audit the named interventions (None: all of the task's), and `none` for information.
+
+    A finite task is audited exactly. Everything else is attacked for about `budget` environment steps for each
+    intervention; `attackers` are scripted worst cases by name, state (d,) -> action.
+    """
+    if not 0 < confidence < 1:
+        raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")
+    check_seed(seed)
+    attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
+    return _audit(task, interventions, {"budget": budget, **attack}, check=True, progress=progress)
+
+
+def quick_audit(task: Task, progress: Progress = lambda what, steps: None) -> AuditReport:
+    """What can be said in seconds: the exact audit, or a few episodes of random play; promises are not checked."""
+    longest = max(task.horizon_under(i) for i in (*task.interventions, NONE))
+    play = {"budget": 2 * QUICK_EPISODES * longest, "built_in": ("random", "sticky")}
+    return _audit(task, None, play, check=False, progress=progress)
+
+
+def _audit(
+    task: Task, names: Sequence[str] | None, attack: dict[str, Any], *, check: bool, progress: Progress
+) -> AuditReport:
+    if isinstance(names, str):
+        raise ConfigError(f"The interventions to audit are {names!r}: give a list of names.")
+    chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
+    for name in chosen:
+        task.intervention(name)
+    playable = importlib.util.find_spec("gymnasium") is not None
+    notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
+    broken: tuple[BrokenPromise, ...] = ()
+    if check and playable:
+        from cisr.testing import check_task
+
+        broken = check_task(task)
+    model = model_of(task) if playable or task.model is not None else None
+    exact = exact_audit(task, chosen, model=model) if model is not None else None
+    verdicts = [_verdict(task, name, exact, attack, playable, progress) for name in (*chosen, NONE.name)]
+    return AuditReport(
+        task=task.name, scale=task.scale, verdicts=tuple(verdicts), exact=exact, broken=broken, notes=tuple(notes)
+    )
+
+
+def _verdict(
+    task: Task, name: str, exact: ExactAudit | None, attack: dict[str, Any], playable: bool, progress: Progress
+) -> Verdict:
+    intervention = task.intervention(name)
+    eventual = eventual_safety(intervention, task.constraint_form, task.kappa, task.horizon_under(intervention))
+    counts = name != NONE.name
+    if exact is not None and exact[name].learning.status != "undecided":
+        learning = exact[name].learning
+        status: Status = "certified" if learning.status == "certified" else "refuted"
+        return Verdict(name=name, counts=counts, status=status, reason=learning.reason, eventual=exact[name].eventual)
+    if not playable:
+        reason = "Not decided exactly, and without Gymnasium nothing can be attacked."
+        return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
+    from cisr.audit.attack import falsify
+
+    if not counts:  # nobody doubts that students can fail without help: random play shows how often
+        attack = {**attack, "built_in": ("random",), "attackers": None}
+    found = falsify(task, name, progress=lambda what, steps: progress(f"{name}: {what}", steps), **attack)
+    return Verdict(
+        name=name,
+        counts=counts,
+        status="refuted" if found.refuted else "not refuted",
+        reason=found.verdict[0].upper() + found.verdict[1:] + ".",
+        eventual=eventual,
+        falsification=found,
+    )
+
