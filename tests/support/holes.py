@@ -1,0 +1,118 @@
+"""Worlds whose interventions have a hole of known size."""
+
+import gymnasium
+import numpy as np
+
+from cisr import Intervention, Perceptron, Place, Rewind, StudentConfig, Task
+
+STUDENT = StudentConfig(network=Perceptron(hidden=(16,)), n_envs=4, n_minibatches=2, learning_rate=3e-3)
+
+
+class World(gymnasium.Env):
+    """State and observation are one vector; subclasses say where it goes."""
+
+    def __init__(self, d, n_actions):
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (d,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(n_actions)
+
+    def seen(self):
+        return np.asarray(self.state, np.float32)
+
+
+class Brink(World):
+    """x is drawn anew from [0, 1) at every step, but action 1 on the brink x ≥ 0.9 goes over the edge, to 1.5."""
+
+    def __init__(self):
+        super().__init__(1, 2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = np.array([0.5])
+        return self.seen(), {}
+
+    def step(self, action):
+        over = self.state[0] >= 0.9 and action == 1
+        self.state = np.array([1.5 if over else self.np_random.random()])
+        return self.seen(), 0.0, False, False, {}
+
+
+def read(env):
+    return env.unwrapped.state.copy()
+
+
+def place(env, state):
+    env.unwrapped.state = state.copy()
+    return env.unwrapped.seen()
+
+
+BRINK_HORIZON = 5
+BRINK_FAILURE = 1 - 0.99 ** (BRINK_HORIZON - 1)
+"""Random play is in the hole [0.98, 1) with probability 0.02 after every step, and half of the time steps over."""
+
+
+def brink(missed=0.02):
+    """The trigger misses the last part of the brink."""
+    return Task(
+        name="brink",
+        make_env=lambda **options: Brink(),
+        danger={"over the edge": lambda move: move.state[..., 0] >= 1},
+        success=lambda move: move.terminated,
+        interventions=(
+            Intervention(
+                name="rail",
+                trigger=lambda s: (s[..., 0] >= 0.9) & (s[..., 0] < 1 - missed),
+                reset=Place(lambda s, history, u: 0 * s + 0.5),
+                tau=0.0,
+            ),
+        ),
+        horizon=BRINK_HORIZON,
+        read_state=read,
+        place=place,
+        student=STUDENT,
+    )
+
+
+class Sled(World):
+    """Position and speed on a line; friction makes haste possible only for who pushes the same way again and again."""
+
+    def __init__(self, render_mode=None):
+        super().__init__(2, 3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = np.array([self.np_random.uniform(-0.1, 0.1), 0.0])
+        return self.seen(), {}
+
+    def step(self, action):
+        x, v = self.state
+        v = 0.9 * v + 0.015 * (action - 1)
+        self.state = np.array([max(x + v, -1.0), v if x + v > -1 else 0.0])
+        return self.seen(), 0.0, False, False, {}
+
+
+def sled(thickness=0.1):
+    """The trigger is so thin a band before the edge that a fast sled jumps over it (the fastest moves 0.15 a step)."""
+    return Task(
+        name="sled",
+        make_env=lambda **options: Sled(**options),
+        danger=lambda move: move.state[..., 0] >= 1,
+        success=lambda move: move.terminated,
+        interventions=(
+            Intervention(
+                name="band",
+                trigger=lambda s: (s[..., 0] >= 1 - thickness) & (s[..., 0] < 1),
+                reset=Place(lambda s, history, u: 0.0 * s),
+                tau=0.1,
+            ),
+            Intervention(
+                name="back",
+                trigger=lambda s: (s[..., 0] >= 1 - thickness) & (s[..., 0] < 1),
+                reset=Rewind(30),
+                tau=0.1,
+            ),
+        ),
+        horizon=60,
+        read_state=read,
+        place=place,
+        student=STUDENT,
+    )
