@@ -73,7 +73,7 @@ def brink(missed=0.02):
 
 
 class Sled(World):
-    """Position and speed on a line; friction makes haste possible only for who pushes the same way again and again."""
+    """Position and speed on a line; friction leaves speed only to who pushes the same way again and again."""
 
     def __init__(self, render_mode=None):
         super().__init__(2, 3)
@@ -86,28 +86,25 @@ class Sled(World):
     def step(self, action):
         x, v = self.state
         v = 0.9 * v + 0.015 * (action - 1)
-        self.state = np.array([max(x + v, -1.0), v if x + v > -1 else 0.0])
+        self.state = np.array([x + v, v])
         return self.seen(), 0.0, False, False, {}
 
 
-def sled(thickness=0.1):
-    """The trigger is so thin a band before the edge that a fast sled jumps over it (the fastest moves 0.15 a step)."""
+def sled(thickness=0.07, edge=4.0):
+    """The trigger is a band before the edge. At full speed a sled moves 0.15 a step: it jumps over a thin band.
+
+    Within the horizon random play moves by about 1, and a push held for 36 steps reaches the edge.
+    """
     return Task(
         name="sled",
         make_env=lambda **options: Sled(**options),
-        danger=lambda move: move.state[..., 0] >= 1,
+        danger=lambda move: move.state[..., 0] >= edge,
         success=lambda move: move.terminated,
         interventions=(
             Intervention(
                 name="band",
-                trigger=lambda s: (s[..., 0] >= 1 - thickness) & (s[..., 0] < 1),
-                reset=Place(lambda s, history, u: 0.0 * s),
-                tau=0.1,
-            ),
-            Intervention(
-                name="back",
-                trigger=lambda s: (s[..., 0] >= 1 - thickness) & (s[..., 0] < 1),
-                reset=Rewind(30),
+                trigger=lambda s: (s[..., 0] >= edge - thickness) & (s[..., 0] < edge),
+                reset=Rewind(20),
                 tau=0.1,
             ),
         ),

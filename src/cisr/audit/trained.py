@@ -1,8 +1,8 @@
 """An attacker that is trained: students who are paid for failures under an intervention.
 
-Failures alone are too rare a reward to learn from, so two hints are paid as well: rescues, because danger lies behind
-the trigger set, and being far from where random play stays. In a whole episode the hints together are worth at most
-half a failure, so that failing is what pays best.
+Failures alone are too rare a reward to learn from, so hints are paid as well: for getting where random play seldom
+gets, and twice as much for being rescued there, because danger lies behind the trigger set. In a whole episode hints
+are worth at most half a failure, so that failing is what pays best.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from cisr.students.student import Student
 
 FAILURE_PAY = 10.0
-HINTS_PAY = 2.5
-"""Of each of the two hints, over a whole episode at most."""
 SCOUTING = 0.1
 """Share of the training steps that is spent on finding out where random play stays."""
-STEPS_PER_STUDENT = 10_000
+STEPS_PER_STUDENT = 5_000
 MOST_STUDENTS = 4
+ENTROPIES = (0.03, 0.1, 0.01, 0.3)
+"""The students differ in how long they keep exploring; which is best depends on the task."""
+MOST_NUMBERS = 1_000_000
+"""States that are whole numbers below this are counted, not measured."""
 N_UNITS = 4
 """Training reports its progress after each unit."""
 
@@ -74,8 +76,8 @@ def train_attacker(
         evaluate_under=intervention.name,
     )
     enrolments = [
-        Enrolment(name=name, policy=Fixed(intervention.name), config=config, seed=derive_seed(seed, name))
-        for name in (f"attacker {k}" for k in range(n_students))
+        Enrolment(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
+        for name, settings in ((f"attacker {k}", replace(config, ent_coef=ENTROPIES[k])) for k in range(n_students))
     ]
 
     def listen(_: Any, event: Any) -> None:
@@ -153,23 +155,46 @@ def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode])
 
 
 def hostile_reward(states: np.ndarray, horizon: int) -> Callable[[Transition], Array]:
-    """What attackers are paid, given states (n, d) of random play.
+    """What attackers are paid, given states (n, d) of random play: failures, and hints worth at most half of one."""
+    novelty = novelty_by_count(states) if _numbered(states) else novelty_by_distance(states)
 
-    far = mean over dimensions of z / (1 + z) with z = |s − mean| / deviation.
-    """
+    def pay(transition: Transition) -> Array:
+        hint = (1 + transition.rescued) / 2 * novelty(transition.move.state)
+        return FAILURE_PAY * (transition.failed + hint / (2 * horizon))
+
+    return pay
+
+
+def novelty_by_count(states: np.ndarray) -> Callable[[Array], Array]:
+    """1 / √(1 + visits) for states that are numbers (n, 1)."""
+    visits = np.bincount(states[:, 0], minlength=1)
+    table = np.append(1 / np.sqrt(1 + visits), 1.0).astype(np.float32)  # the last for numbers never seen
+
+    def novelty(state: Array) -> Array:
+        number = state[..., 0].clip(0, len(visits))
+        return state.__array_namespace__().asarray(table)[number]
+
+    return novelty
+
+
+def novelty_by_distance(states: np.ndarray) -> Callable[[Array], Array]:
+    """The mean over dimensions of z / (1 + z) with z = |s − mean| / deviation."""
     centre, spread = states.mean(axis=0), states.std(axis=0)
     varies = (spread > 0) & np.isfinite(spread)
     weight = (varies / max(int(varies.sum()), 1)).astype(np.float32)
     centre = np.where(varies, centre, 0.0).astype(np.float32)
     spread = np.where(varies, spread, 1.0).astype(np.float32)
-    hint = HINTS_PAY / horizon
 
-    def pay(transition: Transition) -> Array:
-        z = abs(transition.after - centre) / spread
-        far = (weight * (z / (1 + z))).sum(axis=-1)
-        return FAILURE_PAY * transition.failed + hint * transition.rescued + hint * far
+    def novelty(state: Array) -> Array:
+        z = abs(state - centre) / spread
+        return (weight * (z / (1 + z))).sum(axis=-1)
 
-    return pay
+    return novelty
+
+
+def _numbered(states: np.ndarray) -> bool:
+    whole = np.issubdtype(states.dtype, np.integer) and states.shape[-1] == 1
+    return whole and bool(states.min() >= 0 and states.max() < MOST_NUMBERS)
 
 
 def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:

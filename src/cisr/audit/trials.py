@@ -1,0 +1,229 @@
+"""Environments brought into known situations, for the checks of a user's task in `cisr.testing`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cisr.audit.play import RandomAttacker, StickyAttacker
+from cisr.cmdp import Env
+from cisr.intervention import Intervention
+from cisr.seeding import MAX_SEED, derive_seed, generator
+from cisr.task import Move, Task
+
+CONTINUATION = 15
+"""Steps for which two environments are compared."""
+RELATIVE, ABSOLUTE = 1e-4, 1e-6
+"""Simulators keep single precision: what was restored may differ by so much."""
+
+
+class Moment(NamedTuple):
+    """A situation in the middle of an episode: how to get there, and what is there."""
+
+    seed: int
+    actions: tuple[Any, ...]
+    state: np.ndarray  # (d,)
+    observation: Any
+
+
+class Follow(NamedTuple):
+    """What one step led to."""
+
+    state: np.ndarray  # (d,)
+    reward: float
+    terminated: bool
+
+
+class Trials:
+    """Episodes of random play in M, and environments that are brought back to moments of them. Use it as a context."""
+
+    def __init__(self, task: Task, seed: int, n_steps: int) -> None:
+        self.task = task
+        self.seed = seed
+        self._first, self._second = task.make_env(), task.make_env()
+        self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
+        self._moves: list[Move] = []
+        while len(self._moves) < n_steps:
+            self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
+        self.moves = Move(*(np.array(column) for column in zip(*self._moves, strict=True)))
+        self.starts = np.array([episode[0].state for episode in self._episodes])
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._first.close()
+        self._second.close()
+
+    def _play(self, seed: int) -> None:
+        """Random and sticky episodes by turns."""
+        env, task = self._first, self.task
+        sticky = len(self._episodes) % 2
+        player = StickyAttacker(env.action_space, task.horizon) if sticky else RandomAttacker(env.action_space)
+        player.begin(seed)
+        observation, _ = env.reset(seed=seed)
+        episode = [Moment(seed, (), np.array(task.read_state(env)), observation)]
+        for _ in range(task.horizon):
+            before = episode[-1]
+            action = player.act(observation, before.state)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            now = Moment(seed, (*before.actions, action), np.array(task.read_state(env)), observation)
+            episode.append(now)
+            move = Move(now.state, float(reward), bool(terminated))
+            self._moves.append(move)
+            if terminated or truncated or self._fails(move):
+                break
+        self._episodes.append(episode)
+
+    def _fails(self, move: Move) -> bool:
+        one = Move(*(np.array(part)[None] for part in move))
+        try:
+            return any(bool(np.any(danger(one))) for danger in self.task.dangers.values())
+        except Exception:  # it will be asked again, and named
+            return False
+
+    def moments(self, n: int) -> list[Moment]:
+        """About n moments, spread over all episodes; none that ended its episode."""
+        running = [moment for episode in self._episodes for moment in episode[:-1]]
+        return [running[i] for i in sorted({int(i) for i in np.linspace(0, len(running) - 1, n)})]
+
+    def reach(self, moment: Moment) -> Env:
+        """The first environment, brought to a moment by the same seed and actions."""
+        return _replayed(self._first, moment)
+
+    def wander(self, seed: int) -> Env:
+        """The second environment, a few steps away from its start."""
+        env = self._second
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+        for _ in range(int(generator(seed, "wander").integers(1, 5))):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset(seed=seed)
+        return env
+
+    def some_actions(self, moment: Moment) -> list[Any]:
+        player = StickyAttacker(self._first.action_space, CONTINUATION)
+        player.begin(derive_seed(moment.seed, len(moment.actions)))
+        return [player.act(moment.observation, moment.state) for _ in range(CONTINUATION)]
+
+    def triggered(self, intervention: Intervention, n_history: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """States (d,) in the trigger set, with the n non-trigger states (n, d) before each."""
+        for episode in self._episodes:
+            fired = np.asarray(intervention.triggered(np.array([moment.state for moment in episode])))
+            past = [episode[0].state]
+            for moment, inside in zip(episode[1:], fired[1:], strict=True):
+                if inside:
+                    yield moment.state, np.array([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])
+                else:
+                    past.append(moment.state)
+
+    def follow(self, env: Env, actions: Sequence[Any]) -> list[Follow]:
+        """Step until the actions or the episode end, with the same random numbers every time.
+
+        Time limits are no part of a state, so `truncated` is not looked at.
+        """
+        steps: list[Follow] = []
+        share_luck(env, self.seed)
+        with _global_luck(self.seed):
+            for action in actions:
+                _, reward, terminated, _, _ = env.step(action)
+                steps.append(Follow(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
+                if terminated:
+                    break
+        return steps
+
+    def luck_is_known(self, moment: Moment, actions: Sequence[Any]) -> bool:
+        """Are random numbers the same every time? Then episodes go on alike that were seeded differently and placed in
+        the same state, and so do repetitions of one episode."""
+
+        def placed(seed: int) -> list[Follow]:
+            self._second.reset(seed=seed)
+            self.task.place(self._second, moment.state.copy())
+            return self.follow(self._second, actions)
+
+        def repeated() -> list[Follow]:
+            return self.follow(self.reach(moment), actions)
+
+        return _alike(placed(moment.seed), placed(moment.seed + 1)) and _alike(repeated(), repeated())
+
+
+def share_luck(env: Env, seed: int) -> None:
+    """Give all random generators that can be found in an environment and its wrappers a fresh state."""
+    layer: Any = env
+    while True:
+        for name, value in list(vars(layer).items()):
+            fresh = _fresh(value, seed)
+            if fresh is not None:
+                setattr(layer, name, fresh)
+        if layer is env.unwrapped:
+            break
+        layer = layer.env
+    env.unwrapped.np_random = np.random.default_rng(seed)
+
+
+def _fresh(value: Any, seed: int) -> Any:
+    if isinstance(value, np.random.Generator):
+        return np.random.default_rng(seed)
+    if isinstance(value, np.random.RandomState):
+        return np.random.RandomState(seed)
+    return random.Random(seed) if isinstance(value, random.Random) else None
+
+
+@contextmanager
+def _global_luck(seed: int) -> Iterator[None]:
+    """The generators of the whole process from a seed, and back as they were afterwards."""
+    kept, kept_numpy = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(kept)
+        np.random.set_state(kept_numpy)
+
+
+def flat(value: Any) -> np.ndarray:
+    """Any observation or record of numbers as one vector."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return np.concatenate([np.zeros(0), *(flat(part) for part in value)])
+    return np.asarray(value, float).ravel()
+
+
+def same(one: Any, other: Any, *, close: bool = False) -> bool:
+    """Equal in shape and numbers; `close` allows for what single precision loses."""
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape:
+        return False
+    if close:
+        return bool(np.allclose(a.astype(float), b.astype(float), rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True))
+    return bool(np.array_equal(a.astype(float), b.astype(float), equal_nan=True))
+
+
+def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The first index into `shape` where two arrays (*shape, ...) differ."""
+    differs = ~np.isclose(one.astype(float), other.astype(float), rtol=0, atol=0, equal_nan=True)
+    first = np.argwhere(differs)[0]
+    return tuple(int(i) for i in first[: len(shape)])
+
+
+def _replayed(env: Env, moment: Moment) -> Env:
+    env.reset(seed=moment.seed)
+    for action in moment.actions:
+        env.step(action)
+    return env
+
+
+def _alike(one: Sequence[Follow], other: Sequence[Follow]) -> bool:
+    return len(one) == len(other) and all(
+        same(flat(a), flat(b), close=True) for a, b in zip(one, other, strict=True)
+    )
