@@ -31,10 +31,10 @@ class Counterexample:
     episode: Episode
 
     def __str__(self) -> str:
-        rescues = sum(turn.rescued for turn in self.episode.turns)
+        episode = self.episode
         return (
-            f"{self.episode.danger} in step {len(self.episode.turns)} under '{self.intervention}', "
-            f"after {rescues} rescue{'s' * (rescues != 1)}, caused by {self.attacker} play from seed {self.episode.seed}"
+            f"{episode.danger} in step {len(episode.turns)} under '{self.intervention}', after {episode.rescues} "
+            f"rescues, caused by {self.attacker} play from seed {episode.seed}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,13 +94,13 @@ def replay(task: Task, counterexample: Counterexample, intervention: Interventio
     if counterexample.task != task.name:
         raise ConfigError(f"The counterexample is one of task '{counterexample.task}': the task given is '{task.name}'.")
     under = intervention or task.intervention(counterexample.intervention)
-    recited = _Reciting(counterexample.episode)
+    recited = Reciting(counterexample.episode)
     with Arena(task, under) as arena:
         episode = arena.play(recited, counterexample.episode.seed)
     return Replay(episode=episode, difference=_difference(counterexample.episode, episode))
 
 
-class _Reciting:
+class Reciting:
     """Does what is written; beyond the end of the file it repeats the last action, which no longer matters."""
 
     def __init__(self, episode: Episode) -> None:

@@ -33,6 +33,7 @@ class Turn:
     state: np.ndarray
     """(d,) the state moved to, before any rescue."""
     rescued: bool
+    """Whether the trigger fired, be it too late."""
     put_to: np.ndarray | None
     """(d,) where the rescue put the student; None where nobody was put anywhere."""
 
@@ -47,6 +48,11 @@ class Episode:
     turns: tuple[Turn, ...]
     danger: str | None
     """The danger that ended it, or None."""
+
+    @property
+    def rescues(self) -> int:
+        """How often the student was put somewhere."""
+        return sum(turn.put_to is not None for turn in self.turns)
 
 
 class Attacker(Protocol):
@@ -110,10 +116,10 @@ class Arena:
 
     def __init__(self, task: Task, intervention: Intervention) -> None:
         self._task = task
-        self._env = task.make_env()
-        self.space = self._env.action_space
+        self.env = task.make_env()
+        self.space = self.env.action_space
         recorded = replace(task, reward=self._witness)
-        self._cmdp = InducedCMDPs(recorded, intervention, [self._env])
+        self._cmdp = InducedCMDPs(recorded, intervention, [self.env])
 
     def __enter__(self) -> Arena:
         return self
@@ -138,7 +144,7 @@ class Arena:
 
     def _play(self, attacker: Attacker, seed: int, turns: list[Turn]) -> Episode:
         observation, _ = self._cmdp.restart(0, seed)
-        start = state = np.array(self._task.read_state(self._env))
+        start = state = np.array(self._task.read_state(self.env))
         attacker.begin(seed)
         while True:
             action = self._checked(attacker.act(observation, state))
