@@ -357,7 +357,7 @@ def _checked_names(scripts: Mapping[str, Script], built_in: Sequence[str]) -> li
 
 def _share(budget: int, names: Sequence[str], horizon: int) -> int:
     """Steps for each frozen attacker."""
-    left = budget - int(budget * TRAINING_SHARE) if "trained" in names else budget
+    left = int(budget * (1 - TRAINING_SHARE)) if "trained" in names else budget
     if left // len(names) < horizon:
         least = horizon * len(names) * (2 if "trained" in names else 1)
         raise ConfigError(

@@ -17,6 +17,7 @@ import numpy as np
 from cisr.cmdp import InducedCMDPs
 from cisr.errors import CisrError, ConfigError, TaskError
 from cisr.intervention import Array, Intervention
+from cisr.seeding import derive_seed, generator
 from cisr.task import Task, Transition
 
 Script = Callable[[np.ndarray], Any]
@@ -56,7 +57,7 @@ class Episode:
 
 
 class Attacker(Protocol):
-    """Something that acts in one episode after the other; what it does follows from the episode's seed."""
+    """Something that acts in one episode after the other; what it draws follows from the episode's seed."""
 
     def begin(self, seed: int) -> None: ...
     def act(self, observation: np.ndarray, state: np.ndarray) -> Any: ...
@@ -87,7 +88,7 @@ class StickyAttacker:
 
     def begin(self, seed: int) -> None:
         self._space.seed(seed)
-        self._rng = np.random.default_rng(seed)
+        self._rng = generator(seed, "hold")
         self._left = 0
 
     def act(self, observation: np.ndarray, state: np.ndarray) -> Any:
@@ -145,7 +146,7 @@ class Arena:
     def _play(self, attacker: Attacker, seed: int, turns: list[Turn]) -> Episode:
         observation, _ = self._cmdp.restart(0, seed)
         start = state = np.array(self._task.read_state(self.env))
-        attacker.begin(seed)
+        attacker.begin(derive_seed(seed, "attacker"))  # seeded alike, its draws would follow the environment's
         while True:
             action = self._checked(attacker.act(observation, state))
             step = self._cmdp.step(action[None])
@@ -172,7 +173,7 @@ class Arena:
         except (TypeError, ValueError):
             given = np.empty(0)
         whole = np.issubdtype(given.dtype, np.floating) or np.array_equal(given, action)  # 1.5 is no Discrete action
-        if given.shape != self.space.shape or not whole or not self.space.contains(given[()]):
+        if given.shape != self.space.shape or not whole or not self.space.contains(given):
             raise ConfigError(f"An attacker answered the action {action!r}: give an element of {self.space}.")
         return given
 

@@ -1,14 +1,14 @@
 """An attacker that is trained: students who are paid for failures under an intervention.
 
 Failures alone are too rare a reward to learn from, so hints are paid as well: for getting where random play seldom
-gets, and twice as much for being rescued there, because danger lies behind the trigger set. In a whole episode hints
-are worth at most half a failure, so that failing is what pays best.
+gets and near where it was rescued, and twice as much for being rescued there, because danger lies behind the trigger
+set. In a whole episode hints are worth at most half a failure, so that failing is what pays best.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,18 @@ from cisr.task import Task, Transition
 if TYPE_CHECKING:
     from cisr.students.student import Student
 
-FAILURE_PAY = 10.0
+FAILURE_PAY = 100.0
+"""Well above what a fresh network takes for value: otherwise hints drown in its errors."""
 SCOUTING = 0.1
 """Share of the training steps that is spent on finding out where random play stays."""
-STEPS_PER_STUDENT = 5_000
-MOST_STUDENTS = 4
-ENTROPIES = (0.03, 0.1, 0.01, 0.3)
+STEPS_PER_STUDENT = 3_000
+MOST_STUDENTS = 8
+SHORTEST_ROLLOUT, LONGEST_ROLLOUT = 8, 64
+"""Steps in each environment from update to update: short ones make the most of few steps."""
+ENTROPIES = (0.01, 0.1, 0.001, 0.03)
 """The students differ in how long they keep exploring; which is best depends on the task."""
+MOST_TARGETS = 64
+"""Rescues that students are led to."""
 MOST_NUMBERS = 1_000_000
 """States that are whole numbers below this are counted, not measured."""
 N_UNITS = 4
@@ -77,7 +82,7 @@ def train_attacker(
     )
     enrolments = [
         Enrolment(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
-        for name, settings in ((f"attacker {k}", replace(config, ent_coef=ENTROPIES[k])) for k in range(n_students))
+        for name, settings in ((f"attacker {k}", replace(config, ent_coef=ENTROPIES[k % len(ENTROPIES)])) for k in range(n_students))
     ]
 
     def listen(_: Any, event: Any) -> None:
@@ -141,7 +146,7 @@ def scout(
 
 def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode]) -> Task:
     """The task as an attacker sees it: the same world, paid for failures."""
-    pay = hostile_reward(np.array([turn.state for e in scouted for turn in e.turns]), task.horizon_under(intervention))
+    pay = hostile_reward(scouted, task.horizon_under(intervention))
     named = () if intervention.name == "none" else (intervention,)
     return replace(
         task,
@@ -154,12 +159,15 @@ def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode])
     )
 
 
-def hostile_reward(states: np.ndarray, horizon: int) -> Callable[[Transition], Array]:
-    """What attackers are paid, given states (n, d) of random play: failures, and hints worth at most half of one."""
-    novelty = novelty_by_count(states) if _numbered(states) else novelty_by_distance(states)
+def hostile_reward(scouted: Sequence[Episode], horizon: int) -> Callable[[Transition], Array]:
+    """What attackers are paid: failures, and hints that are worth at most half of one."""
+    turns = [turn for episode in scouted for turn in episode.turns]
+    states = np.array([turn.state for turn in turns])
+    rescued = np.array([turn.state for turn in turns if turn.rescued])[:MOST_TARGETS]
+    lead = novelty_by_count(states) if _numbered(states) else lead_by_distance(states, rescued)
 
     def pay(transition: Transition) -> Array:
-        hint = (1 + transition.rescued) / 2 * novelty(transition.move.state)
+        hint = (1 + transition.rescued) / 2 * lead(transition.move.state)  # 0 to 1
         return FAILURE_PAY * (transition.failed + hint / (2 * horizon))
 
     return pay
@@ -177,19 +185,27 @@ def novelty_by_count(states: np.ndarray) -> Callable[[Array], Array]:
     return novelty
 
 
-def novelty_by_distance(states: np.ndarray) -> Callable[[Array], Array]:
-    """The mean over dimensions of z / (1 + z) with z = |s − mean| / deviation."""
-    centre, spread = states.mean(axis=0), states.std(axis=0)
+def lead_by_distance(states: np.ndarray, rescued: np.ndarray) -> Callable[[Array], Array]:
+    """Half for being far from where random play (n, d) stays, half for being near one of its rescues (k, d).
+
+    Far is z / (1 + z) with z = ‖s − mean‖, near is 1 / (1 + z) with z = min ‖s − rescue‖, in units of the deviation and
+    as root mean squares over dimensions.
+    """
+    spread = states.std(axis=0)
     varies = (spread > 0) & np.isfinite(spread)
-    weight = (varies / max(int(varies.sum()), 1)).astype(np.float32)
-    centre = np.where(varies, centre, 0.0).astype(np.float32)
-    spread = np.where(varies, spread, 1.0).astype(np.float32)
+    scale = np.where(varies, 1 / np.where(varies, spread, 1), 0).astype(np.float32) / np.sqrt(max(varies.sum(), 1))
+    centre = np.where(varies, states.mean(axis=0), 0).astype(np.float32)
+    targets = rescued.astype(np.float32)
 
-    def novelty(state: Array) -> Array:
-        z = abs(state - centre) / spread
-        return (weight * (z / (1 + z))).sum(axis=-1)
+    def lead(state: Array) -> Array:
+        away = (((state - centre) * scale) ** 2).sum(axis=-1) ** 0.5
+        far = away / (1 + away)
+        if not len(targets):
+            return far
+        off = (((state[..., None, :] - targets) * scale) ** 2).sum(axis=-1).min(axis=-1) ** 0.5
+        return (far + 1 / (1 + off)) / 2
 
-    return novelty
+    return lead
 
 
 def _numbered(states: np.ndarray) -> bool:
@@ -204,14 +220,15 @@ def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:
     """
     own = task.student.base if isinstance(task.student, Population) else task.student or StudentConfig()
     n_students = min(max(budget // STEPS_PER_STUDENT, 1), MOST_STUDENTS)
-    per_unit = max(budget // (n_students * N_UNITS), 1)
-    n_steps = min(max(per_unit // own.n_envs, 8), 64)
+    per_unit = budget // (n_students * N_UNITS)
+    updates = max(-(-per_unit // (LONGEST_ROLLOUT * own.n_envs)), 1)
+    n_steps = max(per_unit // (updates * own.n_envs), SHORTEST_ROLLOUT)
     return n_students, replace(
         own,
         n_steps=n_steps,
         n_minibatches=math.gcd(own.n_minibatches, n_steps * own.n_envs),
         rounds_per_unit=1,
-        updates_per_round=max(per_unit // (n_steps * own.n_envs), 1),
+        updates_per_round=updates,
         clip_range_vf=None,
         multiplier_bound=0.0,
     )

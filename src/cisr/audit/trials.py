@@ -67,7 +67,7 @@ class Trials:
         env, task = self._first, self.task
         sticky = len(self._episodes) % 2
         player = StickyAttacker(env.action_space, task.horizon) if sticky else RandomAttacker(env.action_space)
-        player.begin(seed)
+        player.begin(derive_seed(seed, "player"))
         observation, _ = env.reset(seed=seed)
         episode = [Moment(seed, (), np.array(task.read_state(env)), observation)]
         for _ in range(task.horizon):
@@ -102,7 +102,7 @@ class Trials:
         """The second environment, a few steps away from its start."""
         env = self._second
         env.reset(seed=seed)
-        env.action_space.seed(seed)
+        env.action_space.seed(derive_seed(seed, "player"))
         for _ in range(int(generator(seed, "wander").integers(1, 5))):
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
