@@ -100,7 +100,10 @@ def test_dangers_and_success_are_held_to_the_same():
     ("fn", "message"),
     [
         (lambda s, history, u: 0 * s + 0.95, r"put the student into \[0.95\], which is in the trigger set"),
-        (lambda s, history, u: 0 * s + np.random.random(), "elsewhere when asked again: what is random must come from u"),
+        (
+            lambda s, history, u: 0 * s + np.random.random(),
+            "elsewhere when asked again: what is random must come from u",
+        ),
         (lambda s, history, u: 0.5, r"answered shape \(\) for a state of shape \(1,\)"),
         (lambda s, history, u: np.multiply(s, 0, out=s), "changed what it was shown"),
         (lambda s, history, u: s + np.inf, "give finite numbers"),
@@ -155,7 +158,13 @@ class SlowCandle(Candle):
 def candle(env, read=read, place=place, **changes):
     far = Intervention(name="far", trigger=lambda s: abs(s[..., 0]) > 1, reset=Rewind(2), tau=0.0)
     return replace(
-        brink(), name="candle", make_env=lambda **_: env(), interventions=(far,), horizon=40, read_state=read, place=place
+        brink(),
+        name="candle",
+        make_env=lambda **_: env(),
+        interventions=(far,),
+        horizon=40,
+        read_state=read,
+        place=place,
     )
 
 

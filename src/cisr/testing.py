@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Place, Rewind
 from cisr.seeding import check_seed, derive_seed, generator
 from cisr.task import Move, Task
-from cisr.audit.trials import Moment, Trials, far_apart, flat, same
 
 log = logging.getLogger(__name__)
 
 N_ALONE = 50
 """States that triggers are asked about one by one."""
-N_MOMENTS = 12
+N_SITUATIONS = 12
 """States from which `place` is tried."""
 
 
@@ -49,7 +49,7 @@ class BrokenPromise:
     __repr__ = __str__  # what `assert not check_task(task)` shows
 
 
-def check_task(task: Task, *, seed: int = 0, n_steps: int = 300) -> tuple[BrokenPromise, ...]:
+def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> tuple[BrokenPromise, ...]:
     """The promises that a task breaks; empty when all is well.
 
     States are collected in about `n_steps` of random play without an intervention. Then:
@@ -57,7 +57,8 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300) -> tuple[Broken
       any shape and in any order, and leave what they are shown as it was;
     - resets are functions of their arguments and land outside the trigger set;
     - `place` leads to the state that was read, shows what was seen there, and what follows is what would have followed
-      (with equal random numbers: where they cannot be made equal, a line in the log says that this was left out);
+      up to a relative `tolerance`, because simulators keep single precision (and with equal random numbers: where they
+      cannot be made equal, a line in the log says that this was left out);
     - nothing else moves the environment: neither reading its state nor another environment's steps.
     """
     check_seed(seed)
@@ -65,7 +66,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300) -> tuple[Broken
         raise ConfigError(f"The number of steps is {n_steps}: give at least 1.")
     found: dict[str, BrokenPromise] = {}
     try:
-        with Trials(task, derive_seed(seed, "check task"), n_steps) as trials:
+        with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance) as trials:
             for checks in ((_reading, _predicates), (_resets, _restoring, _solitude)):
                 for promise in (promise for check in checks for promise in check(task, trials)):
                     found.setdefault(promise.what, promise)
@@ -77,9 +78,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300) -> tuple[Broken
 
 
 def _reading(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
-    for moment in trials.moments(N_MOMENTS):
-        env = trials.reach(moment)
-        first = np.array(task.read_state(env))
+    for _, env, first, _ in trials.situations(N_SITUATIONS):
         if first.ndim != 1:
             yield BrokenPromise(what="read_state", message=f"gives shape {first.shape}: give a vector (d,)")
             return
@@ -126,8 +125,8 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
         if answer.shape != chosen.shape or answer.dtype != bool:
             yield BrokenPromise(
                 what=what,
-                message=f"answered {answer.dtype} of shape {answer.shape} when asked {way} about {chosen.shape} states: "
-                f"answer one bool for each; index the last axis of the state (state[..., 0])",
+                message=f"answered {answer.dtype} of shape {answer.shape} when asked {way}, for states of shape "
+                f"{chosen.shape} × (d,): answer one bool for each; index the last axis of the state (state[..., 0])",
             )
             return
         for mine, theirs in zip(shown, asked, strict=True):
@@ -140,8 +139,8 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
             where = far_apart(answer, first[chosen], chosen.shape)
             yield BrokenPromise(
                 what=what,
-                message=f"answered {answer[where]} when asked {way} and {first[chosen][where]} in one batch: the answer "
-                f"must follow from the state alone",
+                message=f"answered {answer[where]} when asked {way} and {first[chosen][where]} in one batch: the "
+                f"answer must follow from the state alone",
                 state=_shown(shown.state[where]),
             )
             return
@@ -186,48 +185,42 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
 
 def _restoring(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
     """Put a second environment, which went elsewhere, to where the first one is; then both must go on alike."""
-    for moment in trials.moments(N_MOMENTS):
-        there = trials.reach(moment)
-        elsewhere = trials.wander(moment.seed)
-        state = np.array(task.read_state(there))
+    for situation in trials.situations(N_SITUATIONS):
+        state = situation.state
+        elsewhere = trials.wander(situation.moment.seed)
         given = state.copy()
         seen = task.place(elsewhere, given)
         now = np.array(task.read_state(elsewhere))
         if not same(given, state):
             yield BrokenPromise(what="place", message="changed the state it was given", state=_shown(state))
-        elif not same(now, state, close=True):
+        elif not trials.close(now, state):
             yield BrokenPromise(what="place", message=f"led to {now.tolist()} instead", state=_shown(state))
-        elif not same(flat(seen), flat(moment.observation), close=True):
-            message = f"showed the observation {_short(seen)}, but {_short(moment.observation)} is seen there"
+        elif not trials.close(seen, situation.observation):
+            message = f"showed the observation {_short(seen)}, but {_short(situation.observation)} is seen there"
             yield BrokenPromise(what="place", message=message, state=_shown(state))
-        elif difference := _parting(task, trials, moment, there, elsewhere):
+        elif difference := _parting(task, trials, situation, elsewhere):
             yield BrokenPromise(what="place", message=difference, state=_shown(state))
 
 
-def _parting(task: Task, trials: Trials, moment: Moment, there: Any, elsewhere: Any) -> str | None:
+def _parting(task: Task, trials: Trials, situation: Situation, elsewhere: Any) -> str | None:
     """Where the ways of two environments part that should be in the same state; None where they do not."""
-    actions = trials.some_actions(moment)
-    true, restored = trials.follow(there, actions), trials.follow(elsewhere, actions)
-    pairs = enumerate(zip(true, restored, strict=False), start=1)
-    parting = next(((i, a, b) for i, (a, b) in pairs if not same(flat(a), flat(b), close=True)), None)
-    if parting is None:
+    actions = trials.some_actions(situation.moment)
+    true, restored = trials.follow(situation.env, actions), trials.follow(elsewhere, actions)
+    number = trials.parting(true, restored)
+    if number is None:
         return None
-    number, expected, got = parting
-    if not trials.luck_is_known(moment, actions):
+    if not trials.luck_is_known(situation.moment, actions):
         log.warning("%s: its random numbers cannot be made equal; what follows `place` was not compared", task.name)
         return None
     return (
-        f"forgets something: {number} step{'s' * (number > 1)} later the environment is in {_short(got.state)} with "
-        f"reward {got.reward:g}, terminated {got.terminated}; without it {_short(expected.state)}, {expected.reward:g}, "
-        f"{expected.terminated} (a clock or another hidden variable belongs into the state)"
+        f"forgets something: {number + 1} step{'s' * (number > 0)} later the environment {_told(restored[number])}, "
+        f"but {_told(true[number])} where nobody was placed (a clock or another hidden variable belongs into the state)"
     )
 
 
 def _solitude(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
     """Predicates, resets and other environments leave an environment where it is."""
-    for moment in trials.moments(N_MOMENTS):
-        env = trials.reach(moment)
-        state = np.array(task.read_state(env))
+    for moment, env, state, _ in trials.situations(N_SITUATIONS):
         for intervention in task.interventions:
             intervention.triggered(np.array(task.read_state(env))[None])
         if not same(state, task.read_state(env)):
@@ -245,6 +238,11 @@ def _raised(error: Exception) -> str:
 
 def _shown(state: Any) -> tuple[float, ...] | None:
     return None if state is None else tuple(np.asarray(state).ravel().tolist())
+
+
+def _told(step: Follow) -> str:
+    ended = " and the end of the episode" * step.terminated
+    return f"is in {_short(step.state)} with reward {step.reward:g}{ended}"
 
 
 def _short(value: Any) -> str:

@@ -9,7 +9,8 @@ from holes import BRINK_FAILURE, BRINK_HORIZON, STUDENT, brink, sled
 from scipy.stats import binom
 
 from cisr import Intervention, Place, Rewind, get_task
-from cisr.audit.attack import falsify, upper_bound
+from cisr.audit.attack import falsify
+from cisr.audit.falsification import upper_bound
 from cisr.errors import ConfigError, TaskError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 
@@ -125,7 +126,9 @@ def test_continuous_actions_can_be_played_though_not_learned():
 def test_an_environment_that_breaks_is_named_with_the_seed():
     task = brink()
     broken = Intervention(name="broken", trigger=lambda s: s[..., 0] > -1, reset=Place(lambda *_: 1 / 0), tau=0.0)
-    with pytest.raises(TaskError, match="'brink' under 'broken' raised ZeroDivisionError at step 1 of the episode with"):
+    with pytest.raises(
+        TaskError, match="'brink' under 'broken' raised ZeroDivisionError at step 1 of the episode with"
+    ):
         attack(task, broken, budget=100)
 
 

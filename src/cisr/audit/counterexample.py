@@ -92,7 +92,9 @@ def replay(task: Task, counterexample: Counterexample, intervention: Interventio
     `intervention` need be given only where it is not one of the task's.
     """
     if counterexample.task != task.name:
-        raise ConfigError(f"The counterexample is one of task '{counterexample.task}': the task given is '{task.name}'.")
+        raise ConfigError(
+            f"The counterexample is one of task '{counterexample.task}': the task given is '{task.name}'."
+        )
     under = intervention or task.intervention(counterexample.intervention)
     recited = Reciting(counterexample.episode)
     with Arena(task, under) as arena:

@@ -38,12 +38,13 @@ def draw(
         axes = figure.subplots()
         _draw_on_map(axes, plan["rows"], under, episode)
     else:
-        axes, *beside = np.atleast_1d(figure.subplots(1, 1 if frame is None else 2))
+        axes = figure.add_subplot(1, 1 if frame is None else 2, 1)
         _draw_in_states(axes, episode)
-        for other in beside:
-            other.imshow(frame)
-            other.set_axis_off()
-            other.set_title("the last frame", fontsize=10)
+        if frame is not None:
+            beside = figure.add_subplot(1, 2, 2)
+            beside.imshow(frame)
+            beside.set_axis_off()
+            beside.set_title("the last frame", fontsize=10)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.suptitle(
@@ -132,6 +133,8 @@ def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
 
 def _draw_in_states(axes: Axes, episode: Episode) -> None:
     """The first two numbers of the state; where there is only one, the one over time."""
+    from matplotlib.ticker import MaxNLocator
+
     ways, rescues = _segments(episode)
     flat = len(episode.start) == 1
     clock = 0
@@ -150,7 +153,7 @@ def _draw_in_states(axes: Axes, episode: Episode) -> None:
     axes.plot(x[-1], y[-1], "X", color=FAILURE, markersize=13, markeredgecolor="white", label="failure", zorder=5)
     axes.set(xlabel="step" if flat else "state[0]", ylabel="state[0]" if flat else "state[1]")
     if flat:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
 

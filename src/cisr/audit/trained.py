@@ -82,7 +82,9 @@ def train_attacker(
     )
     enrolments = [
         Enrolment(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
-        for name, settings in ((f"attacker {k}", replace(config, ent_coef=ENTROPIES[k % len(ENTROPIES)])) for k in range(n_students))
+        for name, settings in (
+            (f"attacker {k}", replace(config, ent_coef=ENTROPIES[k % len(ENTROPIES)])) for k in range(n_students)
+        )
     ]
 
     def listen(_: Any, event: Any) -> None:

@@ -18,15 +18,21 @@ from cisr.task import Move, Task
 
 CONTINUATION = 15
 """Steps for which two environments are compared."""
-RELATIVE, ABSOLUTE = 1e-4, 1e-6
-"""Simulators keep single precision: what was restored may differ by so much."""
 
 
 class Moment(NamedTuple):
-    """A situation in the middle of an episode: how to get there, and what is there."""
+    """A point of an episode: how to get there, and the state met there."""
 
     seed: int
     actions: tuple[Any, ...]
+    state: np.ndarray  # (d,)
+
+
+class Situation(NamedTuple):
+    """An environment in the middle of an episode. Environments that ignore their seeds are not quite at the moment."""
+
+    moment: Moment
+    env: Env
     state: np.ndarray  # (d,)
     observation: Any
 
@@ -42,9 +48,10 @@ class Follow(NamedTuple):
 class Trials:
     """Episodes of random play in M, and environments that are brought back to moments of them. Use it as a context."""
 
-    def __init__(self, task: Task, seed: int, n_steps: int) -> None:
+    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float) -> None:
         self.task = task
         self.seed = seed
+        self.tolerance = tolerance
         self._first, self._second = task.make_env(), task.make_env()
         self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
         self._moves: list[Move] = []
@@ -69,12 +76,12 @@ class Trials:
         player = StickyAttacker(env.action_space, task.horizon) if sticky else RandomAttacker(env.action_space)
         player.begin(derive_seed(seed, "player"))
         observation, _ = env.reset(seed=seed)
-        episode = [Moment(seed, (), np.array(task.read_state(env)), observation)]
+        episode = [Moment(seed, (), np.array(task.read_state(env)))]
         for _ in range(task.horizon):
             before = episode[-1]
             action = player.act(observation, before.state)
             observation, reward, terminated, truncated, _ = env.step(action)
-            now = Moment(seed, (*before.actions, action), np.array(task.read_state(env)), observation)
+            now = Moment(seed, (*before.actions, action), np.array(task.read_state(env)))
             episode.append(now)
             move = Move(now.state, float(reward), bool(terminated))
             self._moves.append(move)
@@ -89,14 +96,22 @@ class Trials:
         except Exception:  # it will be asked again, and named
             return False
 
-    def moments(self, n: int) -> list[Moment]:
-        """About n moments, spread over all episodes; none that ended its episode."""
+    def situations(self, n: int) -> Iterator[Situation]:
+        """The first environment in about n situations, one after the other, spread over all episodes."""
         running = [moment for episode in self._episodes for moment in episode[:-1]]
-        return [running[i] for i in sorted({int(i) for i in np.linspace(0, len(running) - 1, n)})]
+        for i in sorted({int(i) for i in np.linspace(0, len(running) - 1, n)}):
+            situation = self._reach(running[i])
+            if situation is not None:
+                yield situation
 
-    def reach(self, moment: Moment) -> Env:
-        """The first environment, brought to a moment by the same seed and actions."""
-        return _replayed(self._first, moment)
+    def _reach(self, moment: Moment) -> Situation | None:
+        """Back to a moment by the same seed and actions, or near it; None where the episode ends on the way."""
+        observation, _ = self._first.reset(seed=moment.seed)
+        for action in moment.actions:
+            observation, _, terminated, truncated, _ = self._first.step(action)
+            if terminated or truncated:
+                return None
+        return Situation(moment, self._first, np.array(self.task.read_state(self._first)), observation)
 
     def wander(self, seed: int) -> Env:
         """The second environment, a few steps away from its start."""
@@ -112,7 +127,7 @@ class Trials:
     def some_actions(self, moment: Moment) -> list[Any]:
         player = StickyAttacker(self._first.action_space, CONTINUATION)
         player.begin(derive_seed(moment.seed, len(moment.actions)))
-        return [player.act(moment.observation, moment.state) for _ in range(CONTINUATION)]
+        return [player.act(moment.state, moment.state) for _ in range(CONTINUATION)]
 
     def triggered(self, intervention: Intervention, n_history: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """States (d,) in the trigger set, with the n non-trigger states (n, d) before each."""
@@ -150,9 +165,22 @@ class Trials:
             return self.follow(self._second, actions)
 
         def repeated() -> list[Follow]:
-            return self.follow(self.reach(moment), actions)
+            situation = self._reach(moment)
+            return self.follow(situation.env, actions) if situation else []
 
-        return _alike(placed(moment.seed), placed(moment.seed + 1)) and _alike(repeated(), repeated())
+        seeds = (moment.seed, moment.seed + 1)
+        return self.parting(*map(placed, seeds)) is None and self.parting(repeated(), repeated()) is None
+
+    def parting(self, one: Sequence[Follow], other: Sequence[Follow]) -> int | None:
+        """The number of the first step that differs, from 0; None where the ways are the same."""
+        for number, (a, b) in enumerate(zip(one, other, strict=False)):
+            if not self.close(a, b):
+                return number
+        return None
+
+    def close(self, one: Any, other: Any) -> bool:
+        """Equal but for what a simulator in single precision may lose."""
+        return same(flat(one), flat(other), tolerance=self.tolerance)
 
 
 def share_luck(env: Env, seed: int) -> None:
@@ -199,14 +227,12 @@ def flat(value: Any) -> np.ndarray:
     return np.asarray(value, float).ravel()
 
 
-def same(one: Any, other: Any, *, close: bool = False) -> bool:
-    """Equal in shape and numbers; `close` allows for what single precision loses."""
+def same(one: Any, other: Any, *, tolerance: float = 0.0) -> bool:
+    """Equal in shape and numbers, up to a relative tolerance, and a hundredth of it near zero."""
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != b.shape:
         return False
-    if close:
-        return bool(np.allclose(a.astype(float), b.astype(float), rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True))
-    return bool(np.array_equal(a.astype(float), b.astype(float), equal_nan=True))
+    return bool(np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance / 100, equal_nan=True))
 
 
 def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -214,16 +240,3 @@ def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tup
     differs = ~np.isclose(one.astype(float), other.astype(float), rtol=0, atol=0, equal_nan=True)
     first = np.argwhere(differs)[0]
     return tuple(int(i) for i in first[: len(shape)])
-
-
-def _replayed(env: Env, moment: Moment) -> Env:
-    env.reset(seed=moment.seed)
-    for action in moment.actions:
-        env.step(action)
-    return env
-
-
-def _alike(one: Sequence[Follow], other: Sequence[Follow]) -> bool:
-    return len(one) == len(other) and all(
-        same(flat(a), flat(b), close=True) for a, b in zip(one, other, strict=True)
-    )
