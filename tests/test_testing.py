@@ -189,7 +189,7 @@ def test_a_clock_in_the_state_is_no_broken_promise(env):
 
 def test_a_restore_that_lands_beside_is_named():
     promise = the_one(check_task(replace(sled(), place=lambda env, state: place(env, np.round(state, 1)))))
-    assert promise.what == "place" and "led to [" in promise.message
+    assert promise.what == "place" and "led elsewhere: state[0] is" in promise.message
 
 
 def test_a_restore_that_shows_something_else_is_named():
@@ -245,7 +245,7 @@ class Lottery(World):
 def test_randomness_that_cannot_be_made_equal_is_no_accusation(caplog):
     with caplog.at_level(logging.WARNING):
         assert not check_task(replace(brink(), make_env=lambda **_: Lottery()))
-    assert "its random numbers cannot be made equal" in caplog.text
+    assert caplog.text.count("random numbers cannot be made equal") == 1
 
 
 class GlobalLuck(Lottery):

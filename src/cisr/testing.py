@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same
+from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Place, Rewind
 from cisr.seeding import check_seed, derive_seed, generator
@@ -192,30 +192,27 @@ def _restoring(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
         seen = task.place(elsewhere, given)
         now = np.array(task.read_state(elsewhere))
         if not same(given, state):
-            yield BrokenPromise(what="place", message="changed the state it was given", state=_shown(state))
-        elif not trials.close(now, state):
-            yield BrokenPromise(what="place", message=f"led to {now.tolist()} instead", state=_shown(state))
-        elif not trials.close(seen, situation.observation):
+            message = "changed the state it was given"
+        elif difference := trials.difference(Follow(state, 0.0, False), Follow(now, 0.0, False)):
+            message = f"led elsewhere: {difference}"
+        elif not similar(flat(situation.observation), flat(seen), tolerance=trials.tolerance):
             message = f"showed the observation {_short(seen)}, but {_short(situation.observation)} is seen there"
-            yield BrokenPromise(what="place", message=message, state=_shown(state))
-        elif difference := _parting(task, trials, situation, elsewhere):
-            yield BrokenPromise(what="place", message=difference, state=_shown(state))
+        elif parting := _parting(trials, situation, elsewhere):
+            message = f"forgets something: {parting} (a clock or another hidden variable belongs into the state)"
+        else:
+            continue
+        yield BrokenPromise(what="place", message=message, state=_shown(state))
 
 
-def _parting(task: Task, trials: Trials, situation: Situation, elsewhere: Any) -> str | None:
+def _parting(trials: Trials, situation: Situation, elsewhere: Any) -> str | None:
     """Where the ways of two environments part that should be in the same state; None where they do not."""
     actions = trials.some_actions(situation.moment)
-    true, restored = trials.follow(situation.env, actions), trials.follow(elsewhere, actions)
-    number = trials.parting(true, restored)
-    if number is None:
-        return None
-    if not trials.luck_is_known(situation.moment, actions):
-        log.warning("%s: its random numbers cannot be made equal; what follows `place` was not compared", task.name)
-        return None
-    return (
-        f"forgets something: {number + 1} step{'s' * (number > 0)} later the environment {_told(restored[number])}, "
-        f"but {_told(true[number])} where nobody was placed (a clock or another hidden variable belongs into the state)"
-    )
+    parting = trials.parting(trials.follow(situation.env, actions), trials.follow(elsewhere, actions))
+    if parting is None or trials.luck_is_known(situation.moment, actions):
+        return parting
+    if trials.warns_of_luck():
+        log.warning("%s: random numbers cannot be made equal: what follows `place` was not compared", trials.task.name)
+    return None
 
 
 def _solitude(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
@@ -238,11 +235,6 @@ def _raised(error: Exception) -> str:
 
 def _shown(state: Any) -> tuple[float, ...] | None:
     return None if state is None else tuple(np.asarray(state).ravel().tolist())
-
-
-def _told(step: Follow) -> str:
-    ended = " and the end of the episode" * step.terminated
-    return f"is in {_short(step.state)} with reward {step.reward:g}{ended}"
 
 
 def _short(value: Any) -> str:

@@ -46,8 +46,12 @@ def place(env, state):
 
 
 BRINK_HORIZON = 5
-BRINK_FAILURE = 1 - 0.99 ** (BRINK_HORIZON - 1)
-"""Random play is in the hole [0.98, 1) with probability 0.02 after every step, and half of the time steps over."""
+
+
+def brink_failure(missed=0.02):
+    """How often random play fails: after every step but the last it is in the hole with probability `missed`, and then
+    it steps over half of the time."""
+    return 1 - (1 - missed / 2) ** (BRINK_HORIZON - 1)
 
 
 def brink(missed=0.02):

@@ -20,7 +20,7 @@ from cisr.task import Task
 FORMAT, VERSION = "cisr counterexample", 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Counterexample:
     """An episode with a failure, and where it happened."""
 
@@ -36,6 +36,9 @@ class Counterexample:
             f"{episode.danger} in step {len(episode.turns)} under '{self.intervention}', after {episode.rescues} "
             f"rescues, caused by {self.attacker} play from seed {episode.seed}"
         )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def to_json(self) -> dict[str, Any]:
         return {

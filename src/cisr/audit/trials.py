@@ -52,12 +52,15 @@ class Trials:
         self.task = task
         self.seed = seed
         self.tolerance = tolerance
+        self._warned = False
         self._first, self._second = task.make_env(), task.make_env()
         self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
         self._moves: list[Move] = []
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
         self.moves = Move(*(np.array(column) for column in zip(*self._moves, strict=True)))
+        rewards, ends = self.moves.reward[:, None], np.zeros((len(self._moves), 1))
+        self._spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)  # (d + 2,)
         self.starts = np.array([episode[0].state for episode in self._episodes])
 
     def __enter__(self) -> Trials:
@@ -171,16 +174,32 @@ class Trials:
         seeds = (moment.seed, moment.seed + 1)
         return self.parting(*map(placed, seeds)) is None and self.parting(repeated(), repeated()) is None
 
-    def parting(self, one: Sequence[Follow], other: Sequence[Follow]) -> int | None:
-        """The number of the first step that differs, from 0; None where the ways are the same."""
-        for number, (a, b) in enumerate(zip(one, other, strict=False)):
-            if not self.close(a, b):
-                return number
+    def warns_of_luck(self) -> bool:
+        """True the first time."""
+        first, self._warned = not self._warned, True
+        return first
+
+    def parting(self, expected: Sequence[Follow], got: Sequence[Follow]) -> str | None:
+        """Where two ways part, in words; None where they are the same."""
+        for number, (one, other) in enumerate(zip(expected, got, strict=False), start=1):
+            difference = self.difference(one, other)
+            if difference:
+                return f"{number} step{'s' * (number > 1)} later {difference}"
         return None
 
-    def close(self, one: Any, other: Any) -> bool:
-        """Equal but for what a simulator in single precision may lose."""
-        return same(flat(one), flat(other), tolerance=self.tolerance)
+    def difference(self, expected: Follow, got: Follow) -> str | None:
+        """The first number that differs by more than simulators in single precision lose.
+
+        That is measured by the number itself and by how much it varies in random play.
+        """
+        one, other = flat(expected), flat(got)
+        allowed = self.tolerance * (np.abs(one) + self._spread)
+        differing = np.flatnonzero(~((np.abs(one - other) <= allowed) | (np.isnan(one) & np.isnan(other))))
+        if not len(differing):
+            return None
+        k, d = int(differing[0]), len(one) - 2
+        what = f"state[{k}]" if k < d else ("the reward", "the end of the episode")[k - d]
+        return f"{what} is {other[k]:.6g} instead of {one[k]:.6g}"
 
 
 def share_luck(env: Env, seed: int) -> None:
@@ -227,12 +246,16 @@ def flat(value: Any) -> np.ndarray:
     return np.asarray(value, float).ravel()
 
 
-def same(one: Any, other: Any, *, tolerance: float = 0.0) -> bool:
-    """Equal in shape and numbers, up to a relative tolerance, and a hundredth of it near zero."""
+def same(one: Any, other: Any) -> bool:
+    """Equal in shape and numbers; NaN equals NaN."""
     a, b = np.asarray(one), np.asarray(other)
-    if a.shape != b.shape:
-        return False
-    return bool(np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance / 100, equal_nan=True))
+    return a.shape == b.shape and bool(np.array_equal(a.astype(float), b.astype(float), equal_nan=True))
+
+
+def similar(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
+    """Equal in size, and in numbers up to a tolerance relative to the largest."""
+    largest = np.abs(one).max(initial=0.0)
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=tolerance * largest, equal_nan=True))
 
 
 def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
