@@ -1,1 +1,1 @@
-"""What safety the interventions of a task really give."""
+"""What safety interventions really give: proofs for finite tasks, attacks on all others."""

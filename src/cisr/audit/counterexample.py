@@ -1,0 +1,169 @@
+"""Counterexamples: failures under an intervention, as files that anyone can play again.
+
+A file holds the seed, the actions, and all that was seen; nothing of the attacker is needed to replay it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cisr.audit.play import Arena, Episode, Turn
+from cisr.errors import ConfigError
+from cisr.intervention import Intervention
+from cisr.task import Task
+
+FORMAT, VERSION = "cisr counterexample", 1
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counterexample:
+    """An episode with a failure, and where it happened."""
+
+    task: str
+    scale: str
+    intervention: str
+    attacker: str
+    episode: Episode
+
+    def __str__(self) -> str:
+        episode = self.episode
+        return (
+            f"{episode.danger} in step {len(episode.turns)} under '{self.intervention}', after {episode.rescues} "
+            f"rescues, caused by {self.attacker} play from seed {episode.seed}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "task": self.task,
+            "scale": self.scale,
+            "intervention": self.intervention,
+            "attacker": self.attacker,
+            "seed": self.episode.seed,
+            "danger": self.episode.danger,
+            "start": self.episode.start.tolist(),
+            "turns": [
+                {
+                    "action": turn.action,
+                    "reward": turn.reward,
+                    "state": turn.state.tolist(),
+                    "rescued": turn.rescued,
+                    "put_to": None if turn.put_to is None else turn.put_to.tolist(),
+                }
+                for turn in self.episode.turns
+            ],
+        }
+
+    def save(self, path: Path | str) -> None:
+        """States may hold infinities and NaN: the file then has Python's words for them, which `load` understands."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path | str) -> Counterexample:
+        try:
+            fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"Cannot read a counterexample from {path}: {error}.") from error
+        return _from_json(fields, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Whether a counterexample came out again."""
+
+    episode: Episode
+    """What happened this time."""
+    difference: str | None
+    """Where it first differs from the file, or None."""
+
+    def __bool__(self) -> bool:
+        return self.difference is None
+
+
+def replay(task: Task, counterexample: Counterexample, intervention: Intervention | None = None) -> Replay:
+    """Play the actions again in a fresh environment from the same seed.
+
+    `intervention` need be given only where it is not one of the task's.
+    """
+    if counterexample.task != task.name:
+        raise ConfigError(
+            f"The counterexample is one of task '{counterexample.task}': the task given is '{task.name}'."
+        )
+    under = intervention or task.intervention(counterexample.intervention)
+    recited = Reciting(counterexample.episode)
+    with Arena(task, under) as arena:
+        episode = arena.play(recited, counterexample.episode.seed)
+    return Replay(episode=episode, difference=_difference(counterexample.episode, episode))
+
+
+class Reciting:
+    """Does what is written; beyond the end of the file it repeats the last action, which no longer matters."""
+
+    def __init__(self, episode: Episode) -> None:
+        self._actions = [turn.action for turn in episode.turns]
+
+    def begin(self, seed: int) -> None:
+        self._next = 0
+
+    def act(self, observation: np.ndarray, state: np.ndarray) -> Any:
+        action = self._actions[min(self._next, len(self._actions) - 1)]
+        self._next += 1
+        return action
+
+
+def _difference(file: Episode, now: Episode) -> str | None:
+    if not _same(file.start, now.start):
+        return f"the episode starts in {now.start.tolist()}; the file says {file.start.tolist()}"
+    for number, (said, got) in enumerate(zip(file.turns, now.turns, strict=False), start=1):
+        for what in ("state", "reward", "rescued", "put_to"):
+            if not _same(getattr(said, what), getattr(got, what)):
+                shown = [np.asarray(getattr(turn, what)).tolist() for turn in (got, said)]
+                return f"step {number}: {what} is {shown[0]}; the file says {shown[1]}"
+    if len(file.turns) != len(now.turns):
+        return f"the episode ends after {len(now.turns)} steps; the file says {len(file.turns)}"
+    if file.danger != now.danger:
+        return f"the episode ends with danger {now.danger}; the file says {file.danger}"
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(np.asarray(one, float), np.asarray(other, float), equal_nan=True)
+
+
+def _from_json(fields: Any, path: Path | str) -> Counterexample:
+    found = fields.get("format") if isinstance(fields, dict) else type(fields).__name__
+    if found != FORMAT:
+        raise ConfigError(f"{path} is no counterexample (its format is {found!r}, expected {FORMAT!r}).")
+    if fields.get("version") != VERSION:
+        raise ConfigError(f"{path} has version {fields.get('version')} of its format: this program reads {VERSION}.")
+    try:
+        turns = tuple(
+            Turn(
+                action=turn["action"],
+                reward=float(turn["reward"]),
+                state=np.array(turn["state"]),
+                rescued=bool(turn["rescued"]),
+                put_to=None if turn["put_to"] is None else np.array(turn["put_to"]),
+            )
+            for turn in fields["turns"]
+        )
+        if not turns:
+            raise ValueError("it has no turns")
+        episode = Episode(
+            seed=int(fields["seed"]), start=np.array(fields["start"]), turns=turns, danger=fields["danger"]
+        )
+        names = {name: str(fields[name]) for name in ("task", "scale", "intervention", "attacker")}
+        return Counterexample(**names, episode=episode)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"The counterexample in {path} is damaged: {type(error).__name__}: {error}.") from error
