@@ -240,6 +240,8 @@ def train(
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
         meter.already([t.name for t in opened.transcripts("study/") if t.deployment or t.error])
+        with _interruptible():
+            _say_what_is_safe(task, opened)
         with meter, _interruptible():
             result = study.run(meter, show_round)
     with _writing(target):
@@ -374,6 +376,8 @@ def reproduce(
             reproduction.n_students_in_all(task, teachers, students),
         )
         meter.already([t.name for t in opened.transcripts() if t.deployment or t.error])
+        with _interruptible():
+            _say_what_is_safe(task, opened)
         with meter, _interruptible():
             result = reproduction.reproduce(
                 task,
@@ -447,6 +451,17 @@ def report(
     from cisr.report.page import write_page
 
     out.print(str(write_page(store, target)), soft_wrap=True, markup=False, highlight=False)
+
+
+def _say_what_is_safe(task: Task, store: Store) -> None:
+    """The quick audit, before the first student is trained."""
+    from cisr.audit.report import keep_quick_audit
+    from cisr.audit.show import in_one_line
+    from cisr.progress import counting
+
+    with counting(err, f"Auditing {task.name}") as progress:
+        kept = keep_quick_audit(task, store, progress)
+    err.print(in_one_line(kept["interventions"]), soft_wrap=True, markup=False, highlight=False)
 
 
 def _replay(task: Task, path: Path, folder: Path) -> None:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from cisr.classroom import Batch, Checkpoint, Event, Graduation
 from cisr.classroom import Progress as Steps
@@ -85,3 +95,24 @@ class Meter:
             return ""
         minutes = (self._total - done) * (now - self._began) / gained / 60
         return f"about {minutes:.1f} minutes left · "
+
+
+@contextmanager
+def counting(console: Console, title: str) -> Iterator[Callable[[str, int], None]]:
+    """For work without a known end: `count(what, steps)` shows what is being done and the steps so far."""
+    taken, last_line = 0, time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(title)
+
+    def count(what: str, steps: int) -> None:
+        nonlocal taken, last_line
+        taken += steps
+        line = f"{title}: {what}, {taken:,} steps"
+        bar.update(task, description=line)
+        if not console.is_terminal and time.monotonic() - last_line >= QUIET_SECONDS:
+            last_line = time.monotonic()
+            console.print(line, soft_wrap=True, highlight=False)
+
+    with bar:
+        yield count

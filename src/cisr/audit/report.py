@@ -1,4 +1,4 @@
-"""The whole audit of a task: promises are checked, then each intervention gets a proof where there is one, or attacks."""
+"""The whole audit of a task: its promises are checked, then each intervention is proven safe, or refuted, or attacked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cisr.errors import ConfigError
 from cisr.intervention import NONE
 from cisr.model import model_of
 from cisr.seeding import check_seed
+from cisr.store import Store
 from cisr.task import Task
 
 if TYPE_CHECKING:
@@ -87,6 +88,19 @@ class AuditReport:
             "broken_promises": [str(promise) for promise in self.broken],
             "notes": list(self.notes),
         }
+
+
+AUDIT = "audit"
+"""The store's name for what it keeps of an audit."""
+
+
+def keep_quick_audit(task: Task, store: Store, progress: Progress = lambda what, steps: None) -> dict[str, Any]:
+    """The quick audit of a store's task, made when the store is new and kept in it: verdicts as JSON."""
+    kept = store.findings().get(AUDIT)
+    if kept is None:
+        kept = {"interventions": [verdict.to_json() for verdict in quick_audit(task, progress).verdicts]}
+        store.keep_findings(AUDIT, kept)
+    return kept
 
 
 def audit(
@@ -169,4 +183,3 @@ def _verdict(
         eventual=eventual,
         falsification=found,
     )
-

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from cisr.audit.exact import ExactAudit
 from cisr.audit.report import AuditReport, Verdict
-from cisr.intervention import NONE
 from cisr.task import Task
 
 COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
@@ -49,8 +50,8 @@ def task_line(exact: ExactAudit) -> str:
         return exact.numbers_note
     never = "every policy may fail" if n.best_return_never_failing is None else f"{n.best_return_never_failing:.3f}"
     return (
-        f"In the task itself, over {exact.horizon} steps: best return of any policy {n.best_return:.3f}, of policies that "
-        f"never fail {never}; best success {n.best_success:.3f}."
+        f"In the task itself, over {exact.horizon} steps: best return of any policy {n.best_return:.3f}, "
+        f"of policies that never fail {never}; best success {n.best_success:.3f}."
     )
 
 
@@ -92,20 +93,20 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> list[
     return kept
 
 
-def in_one_line(report: AuditReport) -> str:
-    """For the start of a training."""
-    by_status: dict[str, list[str]] = {}
-    for verdict in report.verdicts:
-        if verdict.name != NONE.name:
-            by_status.setdefault(verdict.status, []).append(verdict.name)
+def in_one_line(interventions: Sequence[Mapping[str, Any]]) -> str:
+    """Verdicts, as JSON, for the start of a training."""
     words = {
-        "certified": "certified: no policy can fail under them",
-        "refuted": "refuted: students can fail under them",
-        "not refuted": "not certified: no failure in a few episodes of random play",
-        "not audited": "not audited here",
+        "certified": "certified, no policy can fail",
+        "refuted": "refuted, students can fail",
+        "not refuted": "not certified, no failure seen in a little random play",
+        "not audited": "not audited on this machine",
     }
-    told = [f"{', '.join(names)} {words[status]}" for status, names in by_status.items()]
-    return f"Learning safety: {'; '.join(told)}." + ("" if report.exact else f" More: cisr audit {report.task}")
+    told = [
+        f"{', '.join(v['name'] for v in interventions if v['counts'] and v['status'] == status)} {said}"
+        for status, said in words.items()
+        if any(v["counts"] and v["status"] == status for v in interventions)
+    ]
+    return f"Learning safety: {'; '.join(told)}."
 
 
 def _eventual(verdict: Verdict) -> str:
