@@ -146,7 +146,8 @@ def audit(
 
     Exit code 0 when no intervention was refuted, 1 when one was or the task's code breaks a promise, 2 for bad input.
     """
-    from cisr.audit import report, show
+    from cisr.audit import audit as run_audit
+    from cisr.audit import show
     from cisr.progress import counting
 
     task = get_task(task_name, scale.value)
@@ -155,7 +156,7 @@ def audit(
         _replay(task, replay, folder)
         return
     with counting(err, f"Auditing {task.name}") as progress, _interruptible():
-        found = report.audit(
+        found = run_audit(
             task,
             intervention,
             budget=budget,

@@ -43,7 +43,7 @@ class BrokenPromise:
     """A state vector that shows it, where there is one."""
 
     def __str__(self) -> str:
-        shown = "" if self.state is None else f", in state {list(self.state)}"
+        shown = "" if self.state is None else f", in state {_short(self.state)}"
         return f"{self.what}: {self.message}{shown}"
 
     __repr__ = __str__  # what `assert not check_task(task)` shows
@@ -175,9 +175,9 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
         elif not same(put, again):
             message = "put the student elsewhere when asked again: what is random must come from u"
         elif not np.isfinite(put).all():
-            message = f"put the student into {put.tolist()}: give finite numbers"
+            message = f"put the student into {_short(put)}: give finite numbers"
         elif bool(np.all(intervention.triggered(put[None]))):
-            message = f"put the student into {put.tolist()}, which is in the trigger set"
+            message = f"put the student into {_short(put)}, which is in the trigger set"
         else:
             continue
         yield BrokenPromise(what=what, message=message, state=_shown(state))
@@ -239,4 +239,4 @@ def _shown(state: Any) -> tuple[float, ...] | None:
 
 def _short(value: Any) -> str:
     numbers = flat(value)
-    return np.array2string(numbers, precision=6, threshold=12, separator=", ").replace("\n", "")
+    return np.array2string(numbers, precision=6, threshold=12, edgeitems=4, separator=", ").replace("\n", "")

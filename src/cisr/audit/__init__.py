@@ -1,1 +1,12 @@
-"""What safety interventions really give: proofs for finite tasks, attacks on all others."""
+"""What safety interventions really give: proofs for finite tasks, attacks on all others.
+
+>>> from cisr import get_task
+>>> from cisr.audit import audit
+>>> report = audit(get_task("frozen-lake"))
+>>> report["SR1"].status, report["none"].status, report.refuted
+('certified', 'refuted', False)
+"""
+
+from cisr.audit.report import AuditReport, Verdict, audit, quick_audit
+
+__all__ = ["AuditReport", "Verdict", "audit", "quick_audit"]

@@ -1,4 +1,4 @@
-"""The whole audit of a task: its promises are checked, then each intervention is proven safe, or refuted, or attacked."""
+"""The whole audit of a task: its promises are checked, then each intervention is proven safe, refuted, or attacked."""
 
 from __future__ import annotations
 

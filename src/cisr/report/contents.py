@@ -92,6 +92,8 @@ class Contents:
     comparisons: tuple[ComparisonRecord, ...]
     """Those that are not repetitions of the reproduction."""
     reproduction: ReproductionRecord | None
+    audit: tuple[Mapping[str, Any], ...]
+    """The verdict on each intervention, as the store keeps it; empty where there was no audit."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -168,6 +170,7 @@ def contents_of(store: Store, source: str) -> Contents:
         studies=tuple(studies),
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
+        audit=tuple(found.get("audit", {}).get("interventions", ())),
     )
 
 

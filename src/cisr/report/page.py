@@ -11,6 +11,7 @@ from cisr.report.commands import commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
 from cisr.report.contents import Contents, read
 from cisr.report.reproduction_section import reproduction_section
+from cisr.report.safety_section import safety_section
 from cisr.report.study_section import study_section
 from cisr.report.svg import esc
 
@@ -64,6 +65,8 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     for study in contents.studies:
         title = "The teacher's search" if study.name == "study" else f"The teacher's search: {study.name}"
         sections.append((title, study_section(study, colours, n_units)))
+    if contents.audit:
+        sections.append(("Safety of the interventions", safety_section(contents.audit)))
     if plan:
         sections.append(("Map and trigger zones", map_section(plan, colours)))
     if failed := [t for t in contents.students if t.error]:
