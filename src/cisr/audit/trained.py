@@ -78,7 +78,7 @@ def train_attacker(
     lesson = Lesson(
         task=hostile_task(task, intervention, scouted),
         lane=choose_lane(task, lane),
-        evaluate_under=intervention.name,
+        evaluate_under=_one_step(intervention).name,
     )
     enrolments = [
         Enrolment(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
@@ -153,12 +153,17 @@ def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode])
     return replace(
         task,
         reward=pay,
-        interventions=named,
+        interventions=(*named, _one_step(intervention)),
         safe_evaluation=None,
         rewind_like=None,
         n_units=N_UNITS,
         deployment_steps=1,
     )
+
+
+def _one_step(intervention: Intervention) -> Intervention:
+    """Students are deployed when they have learned; here that would be a waste, and is over after one step."""
+    return replace(intervention, name=f"{intervention.name}, one step", horizon=1)
 
 
 def hostile_reward(scouted: Sequence[Episode], horizon: int) -> Callable[[Transition], Array]:
