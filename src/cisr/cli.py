@@ -486,7 +486,7 @@ def _replay(task: Task, path: Path, folder: Path) -> None:
 def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
     """A label and a policy from what a user may name on the command line."""
     if text == "bandit":
-        return "bandit", Bandit(task.intervention_names)
+        return "bandit", Bandit(task.choices)
     if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
         return text, named_policy(text, task.n_units)
     path = Path(text)

@@ -204,11 +204,11 @@ def random_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
 
 def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
     """What every repetition is compared with, by the paper's names."""
-    single: dict[str, CurriculumPolicy] = {name: Fixed(name) for name in task.intervention_names}
+    single: dict[str, CurriculumPolicy] = {name: Fixed(name) for name in task.choices}
     others = {name: named_policy(name, task.n_units) for name in paper.baselines}
     return {
         **single,
-        "Bandit": Bandit(task.intervention_names),
+        "Bandit": Bandit(task.choices),
         "No-interv.": Fixed("none"),
         **paper.teachers,
         **others,

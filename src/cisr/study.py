@@ -86,9 +86,7 @@ def search_space(task: Task) -> SearchSpace:
     if not task.interventions:
         raise ConfigError(f"Task '{task.name}' has no interventions to choose from: give it at least one.")
     teaching = task.teaching
-    return Switching.space(
-        task.intervention_names, teaching.n_switches, teaching.return_range, teaching.violation_range
-    )
+    return Switching.space(task.choices, teaching.n_switches, teaching.return_range, teaching.violation_range)
 
 
 class Study:

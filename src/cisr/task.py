@@ -59,6 +59,8 @@ def place_tabular(env: gymnasium.Env[Any, Any], state: np.ndarray) -> Any:
 class Teaching:
     """How a teacher is trained on a task unless told otherwise."""
 
+    interventions: tuple[str, ...] = ()
+    """What curricula choose from; empty for all of the task's."""
     n_switches: int = 2
     """K: how often a curriculum may change its intervention."""
     return_range: tuple[float, float] = (0.0, 1.0)
@@ -146,7 +148,7 @@ class Task:
                 f"Task '{self.name}' has interventions with triggers {[list(i.triggers) for i in self.interventions]}: "
                 f"give all of them the same names; multipliers carry over from one to the next."
             )
-        for reference in (self.safe_evaluation, self.rewind_like):
+        for reference in (self.safe_evaluation, self.rewind_like, *self.teaching.interventions):
             if reference is not None:
                 self.intervention(reference)
 
@@ -191,6 +193,11 @@ class Task:
 
     def horizon_under(self, intervention: Intervention) -> int:
         return intervention.horizon or self.horizon
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The interventions that teachers choose from."""
+        return self.teaching.interventions or self.intervention_names
 
     @property
     def intervention_names(self) -> tuple[str, ...]:

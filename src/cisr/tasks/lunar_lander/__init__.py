@@ -2,7 +2,8 @@
 
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
 interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. They are not certified: a student
-under them can crash, though it rarely does.
+under them can crash, though it rarely does. Chimney and Funnel are our own answer to the holes that `cisr audit` finds in
+them; teachers choose from the paper's two.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cisr.intervention import Intervention, Place
 from cisr.students.config import Perceptron, StudentConfig
 from cisr.task import Task, Teaching
 from cisr.tasks import Scale
+from cisr.tasks.lunar_lander import careful
 from cisr.tasks.lunar_lander.bodies import place, read_state
 from cisr.tasks.lunar_lander.flight import (
     at_rest,
@@ -50,6 +52,7 @@ PAPER_STUDENT = StudentConfig(
 STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
 """Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
 PAPER_TEACHING = Teaching(
+    interventions=("Narrow", "Wide"),
     n_switches=1,
     return_range=(-200.0, 200.0),
     violation_range=(0.0, 6.0),
@@ -67,11 +70,21 @@ PAPER_TEACHING = Teaching(
 )
 
 
-def funnel(name: str, slope: float, reset_slope: float) -> Intervention:
+def papers(name: str, slope: float, reset_slope: float) -> Intervention:
     return Intervention(
         name=name,
         trigger={"off the pad": off_the_pad(slope), "over the pad": over_the_pad},
         reset=Place(steadied(reset_slope)),
+        tau=0.0,
+        horizon=TRAINING_HORIZON,
+    )
+
+
+def ours(name: str, slope: float) -> Intervention:
+    return Intervention(
+        name=name,
+        trigger={"off the pad": careful.off_the_pad(slope), "over the pad": careful.over_the_pad(slope)},
+        reset=Place(careful.steadied(slope)),
         tau=0.0,
         horizon=TRAINING_HORIZON,
     )
@@ -101,7 +114,12 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         danger={"crash": crashed, "out of map": out_of_map},
         success=at_rest,
         reward=reward,
-        interventions=(funnel("Narrow", 20.0, 100.0), funnel("Wide", 0.5, 1.0)),
+        interventions=(
+            papers("Narrow", 20.0, 100.0),
+            papers("Wide", 0.5, 1.0),
+            ours("Chimney", 20.0),
+            ours("Funnel", 1.0),
+        ),
         horizon=HORIZON,
         constraint_form="sum",
         safe_evaluation="Wide",
