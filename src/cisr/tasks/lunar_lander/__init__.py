@@ -2,8 +2,8 @@
 
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
 interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. They are not certified: a student
-under them can crash, though it rarely does. Chimney and Funnel are our own answer to the holes that `cisr audit` finds in
-them; teachers choose from the paper's two.
+under them can crash, though it rarely does. Chimney and Funnel are our own answer to the holes that `cisr audit` finds
+in them; teachers choose from the paper's two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two interventions of our own, after what `cisr audit lunar-lander` finds wrong with the paper's.
 
-- The hills beside the pad can rise by 0.82 for each unit of x, so a funnel of slope 0.5 leads into them: ours is steeper.
+- Hills beside the pad can rise by 0.82 for each unit of x, so a funnel of slope 0.5 leads into them: ours is steeper.
 - A lander that rests near the edge of the pad has a foot on a slope and tips over: the funnel ends at |x| = 0.1.
 - Upside down or spinning, the hull hits the ground before the feet do: tilt, spin and speed are limited by the height.
 - After a hard touchdown the legs give way until the hull touches: a lander that squats is lifted.
