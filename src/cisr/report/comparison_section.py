@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -188,9 +188,8 @@ def shade(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def curriculum_files(record: ComparisonRecord) -> str:
+def curriculum_files(groups: Iterable[Group]) -> str:
     """The JSON of curricula that a command names by file."""
-    files = [g for g in record.groups if g.curriculum.get("kind") in ("switching", "schedule")]
     return "".join(
-        f"<p>{esc(g.label)}.json:</p><pre>{esc(json.dumps(dict(g.curriculum), indent=2))}</pre>" for g in files
+        f"<p>{esc(g.label)}.json:</p><pre>{esc(json.dumps(dict(g.curriculum), indent=2))}</pre>" for g in groups
     )

@@ -31,7 +31,7 @@ def learning_curves(comparison: Comparison, *paths: Path) -> None:
     right.set(ylabel=f"return, {where}")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
-    figure.suptitle(f"{comparison.task} ({comparison.scale} scale), mean ± standard error over students")
+    figure.suptitle(f"{comparison.title}, mean ± standard error over students")
     for path in paths:
         figure.savefig(path, dpi=150)
 

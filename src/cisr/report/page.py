@@ -6,8 +6,9 @@ import json
 from importlib import resources
 from pathlib import Path
 
+from cisr.compare import titled
 from cisr.errors import ConfigError
-from cisr.report.commands import commands
+from cisr.report.commands import by_name, commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
 from cisr.report.contents import Contents, read
 from cisr.report.reproduction_section import reproduction_section
@@ -31,8 +32,8 @@ def write_page(store: Path, out: Path | None = None) -> Path:
 
 def page(contents: Contents) -> str:
     settings = contents.settings
-    task, scale = settings.get("task"), settings.get("scale")
-    title = f"{task} ({scale} scale)" if task else contents.source
+    task = settings.get("task")
+    title = titled(task, settings["scale"], settings.get("student")) if task else contents.source
     sections = _sections(contents)
     links = "".join(f'<a href="#part-{k}">{esc(name)}</a>' for k, (name, _) in enumerate(sections))
     body = "".join(
@@ -105,11 +106,12 @@ def _rerun(contents: Contents) -> str:
     rows = "".join(
         f"<tr><td>{esc(name)}</td><td>{esc(_plain(value))}</td></tr>"
         for name, value in sorted(settings.items())
-        if name != "floor plan"
+        if name not in ("floor plan", "scenery", "student settings")
     )
     drawn = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
     student = json.dumps(next(iter(configs.values())), indent=2)
-    files = "".join(curriculum_files(record) for record in contents.comparisons)
+    groups = [group for record in contents.comparisons for group in record.groups]
+    files = curriculum_files(group for group in groups if not by_name(contents, group))
     return (
         f"<p>Commands, as far as the store tells:</p><pre>{esc(commands(contents))}</pre>"
         '<p class="note">The same numbers come out on the same machine, lane and versions; elsewhere rounding differs.'
