@@ -222,6 +222,10 @@ def compare(
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this PNG or PDF.")] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(help="Film what the finished students do, into this GIF or (with ffmpeg) MP4."),
+    ] = None,
     deploy_each_unit: Annotated[
         bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
     ] = False,
@@ -234,6 +238,7 @@ def compare(
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
+    from cisr.report.film import check_film, film
     from cisr.report.tables import comparison_table
 
     task = get_task(task_name, scale.value, student)
@@ -241,6 +246,8 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
+    if video is not None:
+        check_film(video, task)
     path = store or _default_store(task, student, seed)
     began = time.monotonic()
     with Store(path) as opened:
@@ -267,6 +274,9 @@ def compare(
                 batch=batch,
                 listener=meter,
             )
+        if video is not None:
+            with _writing(video):
+                film(opened, task, comparison.transcripts, video, seed=seed)
     out.print(comparison_table(comparison))
     for transcripts in comparison.transcripts.values():
         for transcript in transcripts:
@@ -279,6 +289,8 @@ def compare(
         with _writing(figure):
             learning_curves(comparison, figure)
         out.print(f"Learning curves: {figure}", soft_wrap=True)
+    if video is not None:
+        out.print(f"Film: {video}", soft_wrap=True)
     _write_json(json_path, comparison.to_json())
 
 

@@ -128,7 +128,7 @@ class Task:
     """For reports on grid worlds, as JSON: `rows` of letters and `zones`, the trigger tiles of each intervention."""
     scenery: Mapping[str, Any] | None = None
     """For pictures of where students went, as JSON: `axes` names the first two numbers of a state and `limits` are what
-    to show of them; `lines` (by name, lists of points) lie behind, and `interventions` has such lines for each."""
+    to show of them; `lines` (by name, each some lists of points) lie behind, `interventions` has such for each."""
 
     def __post_init__(self) -> None:
         names = [intervention.name for intervention in self.interventions]

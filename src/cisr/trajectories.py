@@ -6,8 +6,10 @@ students for that, because a report reads nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ Point = tuple[float, float]
 N_STUDENTS, N_EPISODES = 5, 2
 """Finished students of each curriculum whose episodes are kept, and how many of each."""
 MOST_POINTS = 200
+"""Of an episode without rescues; longer ones are thinned."""
 
 
 class Moment(NamedTuple):
@@ -43,19 +46,11 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rescue:
-    """From where to where, on the scenery's two axes."""
-
-    at: Point
-    to: Point
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trajectory:
-    """An episode as a line over the scenery."""
+    """An episode as lines over the scenery."""
 
-    points: tuple[Point, ...]
-    rescues: tuple[Rescue, ...]
+    flights: tuple[tuple[Point, ...], ...]
+    """A line for each stretch between rescues: a rescue leads from the end of one to the beginning of the next."""
     outcome: str
     failed: bool
     """Whether the outcome is one of the task's dangers."""
@@ -63,11 +58,15 @@ class Trajectory:
     """Its return."""
     steps: int
 
+    @property
+    def rescues(self) -> list[tuple[Point, Point]]:
+        """From where to where."""
+        return [(before[-1], after[0]) for before, after in pairwise(self.flights)]
+
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> Trajectory:
-        rescues = tuple(Rescue(at=tuple(r["at"]), to=tuple(r["to"])) for r in record["rescues"])
-        points = tuple((x, y) for x, y in record["points"])
-        return Trajectory(**{**record, "points": points, "rescues": rescues})
+        flights = tuple(tuple((x, y) for x, y in flight) for flight in record["flights"])
+        return Trajectory(**{**record, "flights": flights})
 
 
 def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0) -> Iterator[Moment]:
@@ -108,38 +107,30 @@ def at_random(task: Task, seed: int = 0) -> Act:
 
 
 def trajectory(task: Task, act: Act, *, under: str = "none", seed: int = 0) -> Trajectory:
-    """Play one episode; its line is of the first two numbers of the true state, thinned to so many points."""
+    """Play one episode and draw it on the first two numbers of the true state."""
     env = task.make_env()
-    points: list[Point] = []
-    rescues: list[Rescue] = []
-    corners: list[int] = []  # what thinning must not take: both ends of rescues
+    flights: list[list[Point]] = [[]]
+    steps = -1
     for moment in play(task, act, env, under=under, seed=seed):
-        points.append(_point(moment.state))
+        steps += 1
+        flights[-1].append(_point(moment.state))
         if moment.rescued and moment.outcome is None:
-            rescues.append(Rescue(at=points[-1], to=_point(moment.after)))
-            corners.append(len(points) - 1)
-            points.append(rescues[-1].to)
-            corners.append(len(points) - 1)
+            flights.append([_point(moment.after)])
     env.close()
     assert moment.outcome is not None
+    every = math.ceil(steps / MOST_POINTS)
     return Trajectory(
-        points=tuple(points[k] for k in _thinned(len(points), corners)),
-        rescues=tuple(rescues),
+        flights=tuple((*flight[:-1:every], flight[-1]) for flight in flights),
         outcome=moment.outcome,
         failed=moment.outcome in task.dangers,
         total=moment.total,
-        steps=len(points) - 1 - len(rescues),
+        steps=steps,
     )
 
 
 def _point(state: np.ndarray) -> Point:
     x, y = (round(float(number), 4) for number in state[:2])
     return x, y
-
-
-def _thinned(n: int, corners: Sequence[int]) -> list[int]:
-    """Evenly spaced numbers below n, both ends and the corners among them."""
-    return sorted({*np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int).tolist(), *corners})
 
 
 # In the store

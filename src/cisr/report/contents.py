@@ -17,6 +17,7 @@ from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
 from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import Round, Store
+from cisr.trajectories import finding_name
 
 KINDS = ("switching", "schedule", "bandit", "fixed", "none")
 """The order in which curricula are listed; the store keeps none."""
@@ -92,6 +93,8 @@ class Contents:
     comparisons: tuple[ComparisonRecord, ...]
     """Those that are not repetitions of the reproduction."""
     reproduction: ReproductionRecord | None
+    trajectories: Mapping[str, Mapping[str, Any]]
+    """By comparison, then by student: episodes as JSON, see `cisr.trajectories.Trajectory`."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -168,6 +171,7 @@ def contents_of(store: Store, source: str) -> Contents:
         studies=tuple(studies),
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
+        trajectories={name: found.get(finding_name(name), {}) for name in (*runs, FINDING)},
     )
 
 

@@ -10,10 +10,11 @@ from cisr.compare import titled
 from cisr.errors import ConfigError
 from cisr.report.commands import by_name, commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
-from cisr.report.contents import Contents, read
+from cisr.report.contents import ComparisonRecord, Contents, read
 from cisr.report.reproduction_section import reproduction_section
 from cisr.report.study_section import study_section
 from cisr.report.svg import esc
+from cisr.report.trajectory_section import scenery_section, trajectory_section
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
@@ -56,17 +57,19 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     sections = []
     if contents.reproduction:
         text = reproduction_section(contents.reproduction, colours, n_units)
-        text += visits_section(contents.reproduction.pooled, plan["rows"]) if plan else ""
+        text += _whereabouts(contents, contents.reproduction.pooled)
         sections.append(("Reproduction", text))
     for record in contents.comparisons:
         text = comparison_section(record, colours, n_units)
-        text += visits_section(record, plan["rows"]) if plan else ""
+        text += _whereabouts(contents, record)
         sections.append(("Comparison" if record.name == "compare" else f"Comparison: {record.name}", text))
     for study in contents.studies:
         title = "The teacher's search" if study.name == "study" else f"The teacher's search: {study.name}"
         sections.append((title, study_section(study, colours, n_units)))
     if plan:
         sections.append(("Map and trigger zones", map_section(plan, colours)))
+    if "scenery" in settings:
+        sections.append(("Where interventions act", scenery_section(settings["scenery"], colours)))
     if failed := [t for t in contents.students if t.error]:
         rows = "".join(f"<tr><td>{esc(t.name)}</td><td>{len(t.units)}</td><td>{esc(t.error)}</td></tr>" for t in failed)
         head = "<tr><th>student</th><th>units done</th><th>error</th></tr>"
@@ -79,6 +82,15 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     if contents.students:
         sections.append(("To run it again", _rerun(contents)))
     return sections
+
+
+def _whereabouts(contents: Contents, record: ComparisonRecord) -> str:
+    """Where students went, on the map or the scenery that the task may have."""
+    plan, scenery = contents.settings.get("floor plan"), contents.settings.get("scenery")
+    text = visits_section(record, plan["rows"]) if plan else ""
+    if scenery:
+        text += trajectory_section(record, contents.trajectories.get(record.name, {}), scenery, contents.colours())
+    return text
 
 
 def _lead(contents: Contents) -> str:

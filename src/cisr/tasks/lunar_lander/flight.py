@@ -90,8 +90,8 @@ def off_the_pad(slope: float) -> Callable[[Array], Array]:
 def scenery(funnels: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """The pad, and for each funnel of a slope a and a reset slope a' the two lines, in units of x and y."""
 
-    def mirrored(right: list[list[float]]) -> list[list[float]]:
-        return [[-x, y] for x, y in reversed(right)] + right
+    def both_sides(right: list[list[float]]) -> list[list[list[float]]]:
+        return [[[-x, y] for x, y in right], right]
 
     drawn = {}
     for name, (slope, reset_slope) in funnels.items():
@@ -99,11 +99,11 @@ def scenery(funnels: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
         edge = [[EDGE, SKY]] if outside == EDGE - PAD else []
         trigger = [[PAD, 0.0], [PAD, LEG_HEIGHT], [PAD + outside, LEG_HEIGHT + slope * outside], *edge]
         reset = [[PAD, 0.0], [PAD + min(SKY / reset_slope, MAP - PAD), min(SKY, reset_slope * (MAP - PAD))]]
-        drawn[name] = {"trigger": mirrored(trigger), "reset": mirrored(reset)}
+        drawn[name] = {"trigger": both_sides(trigger), "reset": both_sides(reset)}
     return {
         "axes": ["x", "y"],
         "limits": [[-1.1, 1.1], [-0.3, SKY]],
-        "lines": {"landing pad": [[-PAD, 0.0], [PAD, 0.0]]},
+        "lines": {"landing pad": [[[-PAD, 0.0], [PAD, 0.0]]]},
         "interventions": drawn,
     }
 
