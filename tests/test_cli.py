@@ -73,6 +73,14 @@ def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path)
     assert (tmp_path / "c.png").exists()
 
 
+def test_compare_films_and_draws_its_students(capfd, tmp_path, flown):
+    words = ("compare", "tiny:lander", "LL-A", "none", "--students", 2, "--store", flown, "--workers", 0)
+    run(*words, "--video", tmp_path / "film.gif", "--trajectories", tmp_path / "under.png")
+    printed = capfd.readouterr().out
+    assert "Film: " in printed and "Student compare/LL-A/00" in printed
+    assert (tmp_path / "film.gif").read_bytes()[:3] == b"GIF" and (tmp_path / "under.png").stat().st_size > 10_000
+
+
 def test_compare_takes_names_files_and_families(tmp_path):
     import tiny
 
@@ -123,6 +131,8 @@ def test_students_of_another_kind_have_another_store_and_are_refused_by_the_firs
         (("compare", "tiny:task", "SR1", "--students", "0"), "number of students is 0"),
         (("compare", "tiny:task", "Back-0"), "Rewind(0)"),
         (("train", "lunar-lander", "--student", "tall"), "no student 'tall': choose one of two-layer, one-layer"),
+        (("compare", "tiny:task", "SR1", "--video", "film.avi"), "ends in .gif or .mp4"),
+        (("compare", "tiny:task", "SR1", "--trajectories", "t.png"), "has no scenery to draw episodes on"),
         (("train", "tiny:task", "--student", "tall"), "'tiny:task' is your own task"),
         (("reproduce", "lunar-lander", "--student", "noisy"), "cisr compare lunar-lander LL-A LL-B --student noisy"),
     ],

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy, save_policy
 from cisr.errors import CisrError, ConfigError
-from cisr.lesson import student_config
+from cisr.lesson import load_student, student_config
 from cisr.reproduce import published_teachers
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
@@ -226,6 +226,10 @@ def compare(
         Path | None,
         typer.Option(help="Film what the finished students do, into this GIF or (with ffmpeg) MP4."),
     ] = None,
+    trajectories: Annotated[
+        Path | None,
+        typer.Option(help="Draw the first curriculum's median student under each intervention into this PNG or PDF."),
+    ] = None,
     deploy_each_unit: Annotated[
         bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
     ] = False,
@@ -238,8 +242,10 @@ def compare(
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
-    from cisr.report.film import check_film, film
+    from cisr.report.figures import check_scenery, rescues_figure
+    from cisr.report.film import check_film, film, median_student
     from cisr.report.tables import comparison_table
+    from cisr.trajectories import by_student
 
     task = get_task(task_name, scale.value, student)
     policies = dict(parse_curriculum(text, task) for text in curricula)
@@ -248,6 +254,8 @@ def compare(
             task.intervention(name)
     if video is not None:
         check_film(video, task)
+    if trajectories is not None:
+        check_scenery(task)
     path = store or _default_store(task, student, seed)
     began = time.monotonic()
     with Store(path) as opened:
@@ -277,6 +285,10 @@ def compare(
         if video is not None:
             with _writing(video):
                 film(opened, task, comparison.transcripts, video, seed=seed)
+        shown = median_student(next(iter(comparison.transcripts.values())))
+        if trajectories is not None and shown is not None:
+            with _writing(trajectories):
+                rescues_figure(task, trajectories, act=by_student(task, load_student(opened, task, shown)), seed=seed)
     out.print(comparison_table(comparison))
     for transcripts in comparison.transcripts.values():
         for transcript in transcripts:
@@ -291,6 +303,8 @@ def compare(
         out.print(f"Learning curves: {figure}", soft_wrap=True)
     if video is not None:
         out.print(f"Film: {video}", soft_wrap=True)
+    if trajectories is not None and shown is not None:
+        out.print(f"Student {shown} under each intervention: {trajectories}", soft_wrap=True)
     _write_json(json_path, comparison.to_json())
 
 

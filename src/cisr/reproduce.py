@@ -107,6 +107,7 @@ class Measure(NamedTuple):
 def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
     """Ours beside the paper's: what every paper has, and the outcomes that this one tells."""
     told = list(dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes))
+    large = any(abs(row.published.mean_return[0]) >= 100 for row in rows if row.published)
 
     def column(
         name: str,
@@ -125,7 +126,7 @@ def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
         column("success", 3, lambda row: row.success, lambda paper: paper.success),
         *(outcome(name) for name in told),
         column("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
-        column("return", 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
+        column("return", 1 if large else 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
     ]
 
 

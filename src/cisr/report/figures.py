@@ -64,21 +64,26 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
 
     `act` plays, by default actions at random. The task must have a scenery.
     """
-    if task.scenery is None:
-        raise ConfigError(f"Task '{task.name}' has no scenery to draw episodes on: give it one.")
-    names = list(task.scenery["interventions"])
+    scenery = check_scenery(task)
+    names = list(scenery["interventions"])
     figure = Figure(figsize=(5.6 * len(names), 4.3), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for k in range(n_episodes):
             player = act or at_random(task, episode_seed(seed, k))
             _episode(axes, trajectory(task, player, under=name, seed=episode_seed(seed, k)), COLOURS[(3, 0, 5)[k % 3]])
-        _scenery(axes, task.scenery, name)
+        _scenery(axes, scenery, name)
         axes.set_title(name)
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))
     figure.legend(by_label.values(), by_label.keys(), loc="outside lower center", ncols=len(by_label), frameon=False)
     for path in paths:
         figure.savefig(path, dpi=150)
+
+
+def check_scenery(task: Task) -> Mapping[str, Any]:
+    if task.scenery is None:
+        raise ConfigError(f"Task '{task.name}' has no scenery to draw episodes on: give it one.")
+    return task.scenery
 
 
 def _scenery(axes: Axes, scenery: Mapping[str, Any], intervention: str) -> None:

@@ -46,16 +46,19 @@ def reproduction_table(reproduction: Reproduction) -> Table:
     )
     table.add_column("curriculum", no_wrap=True)
     columns = measures(reproduction.rows)
+    stacked = len(columns) > 3  # too many for a terminal's width
     for measure in columns:
-        for heading in (measure.name.replace("training ", "training\n"), "paper"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        heading = measure.name.replace("training ", "training\n")
+        for words in (f"{heading}\n(paper)",) if stacked else (heading, "paper"):
+            table.add_column(words, justify="right", no_wrap=True)
     for k, row in enumerate(reproduction.rows):
         cells: list[str] = []
         for _, digits, both in columns:
             ours, theirs = both[k]
             spread = "" if math.isnan(ours.sem) else f" ± {ours.sem:,.{digits}f}"
-            cells.append("–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}")
-            cells.append(f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else "")
+            here = "–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}"
+            paper = f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else ""
+            cells += [f"{here}\n({paper})" if paper else here] if stacked else [here, paper]
         table.add_row(row.curriculum, *cells)
     return table
 
