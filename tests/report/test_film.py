@@ -90,3 +90,8 @@ def test_the_page_draws_episodes_over_the_scenery_and_names_the_students(flown, 
     assert "compare/LL-A/000: " in page
     assert "cisr compare lunar-lander --scale paper --student two-layer LL-A none --students 2" in page
     assert "LL-A.json" not in page
+
+
+def test_every_constraint_has_its_multiplier_on_the_page(flown, tmp_path):
+    page = write_page(flown, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f"Multiplier λ for {what}" in page for what in ("failures", "off the pad", "over the pad"))

@@ -52,15 +52,16 @@ def page(contents: Contents) -> str:
 def _sections(contents: Contents) -> list[tuple[str, str]]:
     """Headings and texts, those that have something to say."""
     settings, colours = contents.settings, contents.colours()
-    n_units = settings.get("definition", {}).get("n_units", 0)
+    definition = settings.get("definition", {})
+    n_units, constraints = definition.get("n_units", 0), definition.get("constraints", ("failures", "rescues"))
     plan = settings.get("floor plan")
     sections = []
     if contents.reproduction:
-        text = reproduction_section(contents.reproduction, colours, n_units)
+        text = reproduction_section(contents.reproduction, colours, n_units, constraints)
         text += _whereabouts(contents, contents.reproduction.pooled)
         sections.append(("Reproduction", text))
     for record in contents.comparisons:
-        text = comparison_section(record, colours, n_units)
+        text = comparison_section(record, colours, n_units, constraints)
         text += _whereabouts(contents, record)
         sections.append(("Comparison" if record.name == "compare" else f"Comparison: {record.name}", text))
     for study in contents.studies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cisr.report.comparison_section import deployed, student_figures
 from cisr.report.contents import ReproductionRecord
@@ -12,7 +12,9 @@ from cisr.report.svg import esc
 from cisr.reproduce import measures
 
 
-def reproduction_section(record: ReproductionRecord, colours: Mapping[str, str], n_units: int) -> str:
+def reproduction_section(
+    record: ReproductionRecord, colours: Mapping[str, str], n_units: int, constraints: Sequence[str]
+) -> str:
     heading = f"<p><strong>{esc(record.title)}</strong>, reproduced.</p>"
     if not record.rows:
         return heading + '<p class="note">The teachers are searching; no student is evaluated yet.</p>'
@@ -24,7 +26,7 @@ def reproduction_section(record: ReproductionRecord, colours: Mapping[str, str],
             f'<div class="wide">{published_table(record)}</div>',
             "<details><summary>More of our students, all repetitions together</summary>",
             f'<div class="wide">{summary_table([group.row for group in groups], "pooled")}</div></details>',
-            student_figures(groups, colours, n_units),
+            student_figures(groups, colours, n_units, constraints),
         ]
     )
 
