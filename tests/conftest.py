@@ -1,5 +1,21 @@
 import os
 from pathlib import Path
 
+import pytest
+
 # Compiled programs are shared between all tests and their subprocesses, and kept apart from the user's own.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "caches")
+
+
+@pytest.fixture(scope="session")
+def flown(tmp_path_factory):
+    """A store with landers that hardly know anything, two under a published teacher and two under none."""
+    import tiny
+
+    from cisr import Fixed, compare
+    from cisr.reproduce import published_teachers
+
+    path = tmp_path_factory.mktemp("flown") / "store.sqlite"
+    curricula = {"LL-A": published_teachers("lunar-lander")["LL-A"], "none": Fixed("none")}
+    compare(tiny.lander, curricula, n_students=2, store=path, n_workers=0)
+    return path

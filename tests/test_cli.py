@@ -1,5 +1,6 @@
 """The command line as a user meets it. Bad input: one line that says what to do, exit code 2, nothing lost."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cisr import Store, load_policy
+from cisr import ConfigError, Store, StoreError, Threshold, get_task, load_policy
 from cisr.cli import main, parse_curriculum
 from cisr.curricula import Bandit, Fixed, Schedule
+from cisr.lesson import make_lesson, settle
 
 SUPPORT = Path(__file__).parent / "support"
 
@@ -37,8 +39,11 @@ def test_tasks_lists_interventions_and_scales(capfd, tmp_path):
     printed = capfd.readouterr().out
     assert all(word in printed for word in ("frozen-lake", "quick", "SR1", "SR2", "HR"))
     records = json.loads((tmp_path / "tasks.json").read_text())["tasks"]
-    assert [record["scale"] for record in records] == ["paper", "quick"]
+    assert [(record["task"], record["scale"]) for record in records] == [
+        (task, scale) for task in ("frozen-lake", "lunar-lander") for scale in ("paper", "quick")
+    ]
     assert records[0]["student"]["network"]["filters"] == [32, 64]
+    assert records[0]["student_kind"] == "cnn" and records[1]["student_kinds"] == ["cnn", "perceptron"]
 
 
 def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path):
@@ -68,6 +73,14 @@ def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path)
     assert (tmp_path / "c.png").exists()
 
 
+def test_compare_films_and_draws_its_students(capfd, tmp_path, flown):
+    words = ("compare", "tiny:lander", "LL-A", "none", "--students", 2, "--store", flown, "--workers", 0)
+    run(*words, "--video", tmp_path / "film.gif", "--trajectories", tmp_path / "under.png")
+    printed = capfd.readouterr().out
+    assert "Film: " in printed and "Student compare/LL-A/00" in printed
+    assert (tmp_path / "film.gif").read_bytes()[:3] == b"GIF" and (tmp_path / "under.png").stat().st_size > 10_000
+
+
 def test_compare_takes_names_files_and_families(tmp_path):
     import tiny
 
@@ -75,6 +88,31 @@ def test_compare_takes_names_files_and_families(tmp_path):
     assert parse_curriculum("bandit", tiny.task) == ("bandit", Bandit(("SR1", "SR2", "HR")))
     assert parse_curriculum("Back-6", tiny.task) == ("Back-6", Fixed("Back-6"))
     assert parse_curriculum("Incremental-2", tiny.task)[1] == Schedule(("Back-2", "Back-4", "Back-6"))
+
+
+def test_compare_knows_the_published_teachers_of_a_task_by_name():
+    label, policy = parse_curriculum("LL-A", get_task("lunar-lander", student="one-layer"))
+    assert label == "LL-A" and policy.interventions == ("Narrow", "Wide")
+    assert policy.thresholds == (Threshold(min_return=22.84, max_violation=3.434),)
+    assert parse_curriculum("FL-B", get_task("frozen-lake"))[1].interventions == ("SR1", "HR", "HR")
+    with pytest.raises(ConfigError, match="no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, LL-A, LL-B"):
+        parse_curriculum("FL-A", get_task("lunar-lander"))
+
+
+def test_students_of_another_kind_have_another_store_and_are_refused_by_the_first(tmp_path):
+    from cisr.cli import _default_store
+
+    tasks = {kind: get_task("lunar-lander", student=kind) for kind in (None, "two-layer", "one-layer")}
+    stores = {kind: _default_store(task, kind, 0).name for kind, task in tasks.items()}
+    assert stores[None] == stores["two-layer"] == "lunar-lander-paper-0.sqlite"
+    assert stores["one-layer"] == "lunar-lander-one-layer-paper-0.sqlite"
+    with Store(tmp_path / "s") as store:
+        settle(store, "compare", make_lesson(tasks["two-layer"]), 0)
+        with pytest.raises(StoreError, match='made with student "two-layer", this run has "one-layer"'):
+            settle(store, "compare", make_lesson(tasks["one-layer"]), 0)
+        faster = dataclasses.replace(tasks[None].student, learning_rate=0.1)
+        with pytest.raises(StoreError, match="made with student settings"):
+            settle(store, "compare", make_lesson(dataclasses.replace(tasks[None], student=faster)), 0)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +130,11 @@ def test_compare_takes_names_files_and_families(tmp_path):
         (("compare", "tiny:task", "gone.json"), "Cannot read the curriculum file gone.json"),
         (("compare", "tiny:task", "SR1", "--students", "0"), "number of students is 0"),
         (("compare", "tiny:task", "Back-0"), "Rewind(0)"),
+        (("train", "lunar-lander", "--student", "tall"), "no student 'tall': choose one of two-layer, one-layer"),
+        (("compare", "tiny:task", "SR1", "--video", "film.avi"), "ends in .gif or .mp4"),
+        (("compare", "tiny:task", "SR1", "--trajectories", "t.png"), "has no scenery to draw episodes on"),
+        (("train", "tiny:task", "--student", "tall"), "'tiny:task' is your own task"),
+        (("reproduce", "lunar-lander", "--student", "noisy"), "cisr compare lunar-lander LL-A LL-B --student noisy"),
     ],
 )
 def test_wrong_names_and_numbers_get_one_line(capfd, tmp_path, monkeypatch, words, says):

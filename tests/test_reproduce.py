@@ -1,10 +1,11 @@
 import dataclasses
+import json
 
 import pytest
 import tiny
 
-from cisr import ConfigError, Store
-from cisr.reproduce import n_students_in_all, publication, reproduce
+from cisr import ConfigError, Store, get_task
+from cisr.reproduce import PublishedRow, baselines, measures, n_students_in_all, publication, reproduce
 
 TASK = dataclasses.replace(
     tiny.compiled,
@@ -45,6 +46,26 @@ def test_nobody_under_an_intervention_fails_in_training(reproduction):
 
 def test_teachers_are_independent(reproduction):
     assert len({str(policy) for policy in reproduction.policies["Optimized"]}) == 2
+
+
+def test_a_paper_that_tells_outcomes_has_them_beside_ours(reproduction):
+    published = PublishedRow(
+        success=(0.9, 0.1), training_failures=(1, 0), mean_return=(2, 1), outcomes={"rescue": (0.3, 0.2)}
+    )
+    assert PublishedRow.from_json(json.loads(json.dumps(dataclasses.asdict(published)))) == published
+    rows = [dataclasses.replace(row, published=published if k else None) for k, row in enumerate(reproduction.rows)]
+    named = {measure.name: measure.cells for measure in measures(rows)}
+    assert list(named) == ["success", "rescue", "training failures", "return"]
+    assert [paper for _, paper in named["rescue"]] == [None] + [(0.3, 0.2)] * (len(rows) - 1)
+    assert all(ours.mean == row.outcomes["rescue"].mean for (ours, _), row in zip(named["rescue"], rows, strict=True))
+
+
+def test_the_papers_lander_has_crashes_its_teachers_and_no_bandit():
+    lander = get_task("lunar-lander")
+    paper = publication(lander)
+    assert paper.rows["No-interv."].outcomes["out of map"] == (0.019, 0.014)
+    assert {name for row in paper.rows.values() for name in row.outcomes} <= set(lander.outcomes)
+    assert list(baselines(lander, paper)) == ["Narrow", "Wide", "No-interv.", "LL-A", "LL-B"]
 
 
 def test_a_task_without_a_publication_is_refused():

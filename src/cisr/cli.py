@@ -19,11 +19,12 @@ from rich.table import Table
 
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy, save_policy
 from cisr.errors import CisrError, ConfigError
-from cisr.lesson import student_config
+from cisr.lesson import load_student, student_config
+from cisr.reproduce import published_teachers
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
-from cisr.tasks import BUILT_IN, SCALES, get_task
+from cisr.tasks import BUILT_IN, SCALES, get_task, student_kinds
 
 app = typer.Typer(
     help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
@@ -61,11 +62,17 @@ TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")
 ]
 ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
+StudentOption = Annotated[
+    str | None,
+    typer.Option("--student", help="The kind of students, see `cisr tasks`. (default: the task's)", show_default=False),
+]
 LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from; auto is compiled where the task can.")]
 StoreOption = Annotated[
     Path | None,
     typer.Option(
-        "--store", help="SQLite file that keeps everything. (default: runs/TASK-SCALE-SEED.sqlite)", show_default=False
+        "--store",
+        help="SQLite file that keeps everything. (default: runs/TASK[-STUDENT]-SCALE-SEED.sqlite)",
+        show_default=False,
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
@@ -94,7 +101,7 @@ def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = Fals
 
 @app.command()
 def tasks(json_path: JsonOption = None) -> None:
-    """List tasks, their interventions and their students' defaults."""
+    """List tasks, their interventions, their kinds of students and these students' defaults."""
     table = Table(title="Tasks", title_justify="left")
     for column in ("task", "scale", "interventions (τ)", "students", "what it is"):
         table.add_column(column)
@@ -104,14 +111,17 @@ def tasks(json_path: JsonOption = None) -> None:
             task = get_task(name, scale)
             shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
             student = student_config(task, 0, "example")
-            network = type(student.network).__name__.lower()
-            table.add_row(name, scale, shown, f"{network}, {task.n_units} units", task.description)
+            others = [kind for kind in student_kinds(name) if kind != task.student_kind]
+            kinds = f"{task.student_kind}, {task.n_units} units; or {', '.join(others)}"
+            table.add_row(name, scale, shown, kinds, task.description)
             records.append(
                 {
                     "task": name,
                     "scale": scale,
                     "interventions": [{"name": i.name, "tau": i.tau, "kappa": i.kappa} for i in task.interventions],
                     "student": student.to_json(),
+                    "student_kind": task.student_kind,
+                    "student_kinds": list(student_kinds(name)),
                     "n_units": task.n_units,
                 }
             )
@@ -132,11 +142,14 @@ def audit(
     replay: Annotated[
         Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)
     ] = None,
+    student: StudentOption = None,
     scale: ScaleOption = Scale.paper,
     lane: LaneOption = Lane.auto,
     target: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)"),
+        typer.Option(
+            "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
+        ),
     ] = None,
     workers: WorkersOption = None,
     seed: SeedOption = 0,
@@ -150,7 +163,7 @@ def audit(
     from cisr.audit import show
     from cisr.progress import counting
 
-    task = get_task(task_name, scale.value)
+    task = get_task(task_name, scale.value, student)
     folder = target or Path("runs") / f"audit-{_plain(task.name)}"
     if replay is not None:
         _replay(task, replay, folder)
@@ -201,6 +214,7 @@ def train(
         TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. (default: the task's)")
     ] = None,
     scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     curriculum: Annotated[
@@ -215,8 +229,8 @@ def train(
     """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
     from cisr.progress import Meter
 
-    task = get_task(task_name, scale.value)
-    path = store or _default_store(task, seed)
+    task = get_task(task_name, scale.value, student)
+    path = store or _default_store(task, student, seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     began = time.monotonic()
     with Store(path) as opened:
@@ -275,14 +289,24 @@ def compare(
         list[str],
         typer.Argument(
             metavar="CURRICULUM...",
-            help="A JSON file, an intervention's name, none, bandit, Back-x or Incremental-x.",
+            help="A JSON file, an intervention's name, a published teacher's (FL-A, LL-A), none, bandit, Back-x or "
+            "Incremental-x.",
         ),
     ],
     students: Annotated[int, typer.Option(help="New students under each curriculum.")] = 10,
     scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this PNG or PDF.")] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(help="Film what the finished students do, into this GIF or (with ffmpeg) MP4."),
+    ] = None,
+    trajectories: Annotated[
+        Path | None,
+        typer.Option(help="Draw the first curriculum's median student under each intervention into this PNG or PDF."),
+    ] = None,
     deploy_each_unit: Annotated[
         bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
     ] = False,
@@ -295,14 +319,21 @@ def compare(
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
+    from cisr.report.figures import check_scenery, rescues_figure
+    from cisr.report.film import check_film, film, median_student
     from cisr.report.tables import comparison_table
+    from cisr.trajectories import by_student
 
-    task = get_task(task_name, scale.value)
+    task = get_task(task_name, scale.value, student)
     policies = dict(parse_curriculum(text, task) for text in curricula)
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
-    path = store or _default_store(task, seed)
+    if video is not None:
+        check_film(video, task)
+    if trajectories is not None:
+        check_scenery(task)
+    path = store or _default_store(task, student, seed)
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
@@ -328,6 +359,13 @@ def compare(
                 batch=batch,
                 listener=meter,
             )
+        if video is not None:
+            with _writing(video):
+                film(opened, task, comparison.transcripts, video, seed=seed)
+        shown = median_student(next(iter(comparison.transcripts.values())))
+        if trajectories is not None and shown is not None:
+            with _writing(trajectories):
+                rescues_figure(task, trajectories, act=by_student(task, load_student(opened, task, shown)), seed=seed)
     out.print(comparison_table(comparison))
     for transcripts in comparison.transcripts.values():
         for transcript in transcripts:
@@ -340,6 +378,10 @@ def compare(
         with _writing(figure):
             learning_curves(comparison, figure)
         out.print(f"Learning curves: {figure}", soft_wrap=True)
+    if video is not None:
+        out.print(f"Film: {video}", soft_wrap=True)
+    if trajectories is not None and shown is not None:
+        out.print(f"Student {shown} under each intervention: {trajectories}", soft_wrap=True)
     _write_json(json_path, comparison.to_json())
 
 
@@ -349,6 +391,7 @@ def reproduce(
     teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
     students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
     scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     figure: Annotated[
@@ -366,8 +409,8 @@ def reproduce(
     from cisr.report.figures import learning_curves
     from cisr.report.tables import reproduction_table
 
-    task = get_task(task_name, scale.value)
-    path = store or Path("runs") / f"reproduce-{task.name}-{task.scale}-{seed}.sqlite"
+    task = get_task(task_name, scale.value, student)
+    path = store or _default_store(task, student, seed, "reproduce-")
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(
@@ -406,6 +449,7 @@ def reproduce(
 def bench(
     task_name: TaskName,
     scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
     intervention: Annotated[
         str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
     ] = None,
@@ -424,7 +468,7 @@ def bench(
     from cisr.bench.table import throughput_table, what_is_compared
 
     found = measure(
-        get_task(task_name, scale.value),
+        get_task(task_name, scale.value, student),
         intervention=intervention,
         lanes=[lane.strip() for lane in lanes.split(",")],
         repetitions=repetitions,
@@ -489,10 +533,13 @@ def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
         return "bandit", Bandit(task.choices)
     if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
         return text, named_policy(text, task.n_units)
+    published = published_teachers(task.name)
+    if text in published:
+        return text, published[text]
     path = Path(text)
     if path.suffix == ".json" or path.exists():
         return path.stem, load_policy(path)
-    known = ", ".join((*task.intervention_names, "none", "bandit"))
+    known = ", ".join((*task.intervention_names, *published, "none", "bandit"))
     raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")
 
 
@@ -531,8 +578,11 @@ def _describe(policy: dict[str, Any]) -> str:
     return " ".join(steps)
 
 
-def _default_store(task: Task, seed: int) -> Path:
-    return Path("runs") / f"{_plain(task.name)}-{task.scale}-{seed}.sqlite"
+def _default_store(task: Task, student: str | None, seed: int, prefix: str = "") -> Path:
+    """A file for each task, scale, seed and kind of student; the task's usual kind goes without saying."""
+    usual = student is None or student == get_task(task.name, Scale(task.scale).value).student_kind
+    name = "-".join([task.name, *([] if usual else [str(student)]), task.scale, str(seed)])
+    return Path("runs") / f"{prefix}{_plain(name)}.sqlite"
 
 
 def _plain(name: str) -> str:

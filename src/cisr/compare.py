@@ -21,6 +21,7 @@ from cisr.lesson import make_lesson, new_student, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Store, opened
 from cisr.task import Task
+from cisr.trajectories import keep_trajectories
 
 RESAMPLES = 10_000
 
@@ -78,11 +79,23 @@ class Row:
 class Comparison:
     task: str
     scale: str
+    student: str | None = None
+    """What the task calls its students."""
     rows: tuple[Row, ...]
     transcripts: Mapping[str, tuple[Transcript, ...]]
 
+    @property
+    def title(self) -> str:
+        return titled(self.task, self.scale, self.student)
+
     def to_json(self) -> dict[str, Any]:
-        return {"task": self.task, "scale": self.scale, "rows": [row.to_json() for row in self.rows]}
+        rows = [row.to_json() for row in self.rows]
+        return {"task": self.task, "scale": self.scale, "student": self.student, "rows": rows}
+
+
+def titled(task: str, scale: str, student: str | None) -> str:
+    """What students were trained on, in words."""
+    return f"{task} ({scale} scale{f', {student} students' if student else ''})"
 
 
 def compare(
@@ -115,9 +128,10 @@ def compare(
         batching = settle(kept, name, lesson, seed, batch)
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
-    groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
+        groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
+        keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
     rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
-    return Comparison(task=task.name, scale=task.scale, rows=rows, transcripts=groups)
+    return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
 
 
 def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0) -> Row:

@@ -74,13 +74,22 @@ def settle(store: Store, name: str, lesson: Lesson, seed: int, batch: int | None
         )
     task = lesson.task
     run = {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
-    settings = {"task": task.name, "scale": task.scale, "lane": lesson.lane, "definition": describe(task)}
-    store.settle(settings | {RUN + name: run})
+    settings = {
+        "task": task.name,
+        "scale": task.scale,
+        "student": task.student_kind,
+        "lane": lesson.lane,
+        "definition": describe(task),
+        "student settings": describe_student(task),
+        RUN + name: run,
+    }
+    store.settle(settings)
     if "batching" not in store.settings():
         usual = Batching.for_this_machine(lesson.lane)
         batching = usual if batch is None else usual._replace(largest=batch)
         store.settle({"batching": batching._asdict(), "made with": versions()})
         store.settle({} if task.floor_plan is None else {"floor plan": task.floor_plan})
+        store.settle({} if task.scenery is None else {"scenery": task.scenery})
     return Batching(**store.settings()["batching"])
 
 
@@ -109,6 +118,13 @@ def describe(task: Task) -> dict[str, Any]:
             for i in task.interventions
         ],
     }
+
+
+def describe_student(task: Task) -> dict[str, Any]:
+    """The settings of a task's students, as JSON."""
+    if isinstance(task.student, Population):
+        return {"base": task.student.base.to_json(), "vary": {k: list(v) for k, v in task.student.vary.items()}}
+    return (task.student or StudentConfig()).to_json()
 
 
 def student_config(task: Task, seed: int, name: str) -> StudentConfig:

@@ -9,11 +9,9 @@ the store says that it holds a reproduction, so that a report can set it beside 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 from cisr.classroom import Classroom, Transcript
 from cisr.compare import Comparison, Estimate, enrol, estimate, summarise_group
@@ -23,8 +21,12 @@ from cisr.lesson import make_lesson, settle
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
+from cisr.trajectories import keep_trajectories
 
-PUBLICATIONS = {"frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE"}
+PUBLICATIONS = {
+    "frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE",
+    "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
+}
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
 FINDING = "reproduction"
 """The name under which the store keeps what is reproduced; see `finding`."""
@@ -37,10 +39,16 @@ class PublishedRow:
     success: tuple[float, float]
     training_failures: tuple[float, float]
     mean_return: tuple[float, float]
+    outcomes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Rates of other ways in which episodes of the deployment ended, by the task's names."""
 
     @staticmethod
-    def from_json(record: Mapping[str, Sequence[float]]) -> PublishedRow:
-        return PublishedRow(**{name: (mean, sem) for name, (mean, sem) in record.items()})
+    def from_json(record: Mapping[str, Any]) -> PublishedRow:
+        def numbers(of: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
+            return {name: (mean, sem) for name, (mean, sem) in of.items()}
+
+        plain = {name: given for name, given in record.items() if name != "outcomes"}
+        return PublishedRow(**numbers(plain), outcomes=numbers(record.get("outcomes", {})))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +61,10 @@ class Published:
     """Curricula that the authors found."""
     baselines: tuple[str, ...]
     """Later baselines by others."""
+    students: tuple[str, ...] = ()
+    """Kinds of students that the table is of; any, where it names none."""
+    deploy_each_unit: bool = True
+    """Whether students were deployed after each unit too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +75,8 @@ class ReproducedRow:
     success: Estimate
     training_failures: Estimate
     mean_return: Estimate
+    outcomes: Mapping[str, Estimate]
+    """Rates of the ways in which episodes of the deployment ended."""
     published: PublishedRow | None
 
     def to_json(self) -> dict[str, Any]:
@@ -70,13 +84,50 @@ class ReproducedRow:
             "success": self.success.to_json(),
             "training_failures": self.training_failures.to_json(),
             "return": self.mean_return.to_json(),
+            "outcomes": {name: rate.to_json() for name, rate in self.outcomes.items()},
         }
         paper = self.published and {
             "success": self.published.success,
             "training_failures": self.published.training_failures,
             "return": self.published.mean_return,
+            "outcomes": dict(self.published.outcomes),
         }
         return {"curriculum": self.curriculum, "ours": ours, "paper": paper}
+
+
+class Measure(NamedTuple):
+    """A column of the paper's table."""
+
+    name: str
+    digits: int
+    cells: tuple[tuple[Estimate, tuple[float, float] | None], ...]
+    """For each row our estimate and the paper's (mean, standard error)."""
+
+
+def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
+    """Ours beside the paper's: what every paper has, and the outcomes that this one tells."""
+    told = list(dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes))
+    large = any(abs(row.published.mean_return[0]) >= 100 for row in rows if row.published)
+
+    def column(
+        name: str,
+        digits: int,
+        ours: Callable[[ReproducedRow], Estimate],
+        theirs: Callable[[PublishedRow], tuple[float, float] | None],
+    ) -> Measure:
+        return Measure(
+            name, digits, tuple((ours(row), theirs(row.published) if row.published else None) for row in rows)
+        )
+
+    def outcome(name: str) -> Measure:
+        return column(name, 3, lambda row: row.outcomes.get(name, estimate([])), lambda paper: paper.outcomes.get(name))
+
+    return [
+        column("success", 3, lambda row: row.success, lambda paper: paper.success),
+        *(outcome(name) for name in told),
+        column("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
+        column("return", 1 if large else 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +159,29 @@ class Reproduction:
 
 
 def publication(task: Task) -> Published:
-    if task.name not in PUBLICATIONS:
+    """What the paper says of a task and its students."""
+    published = _published(task.name)
+    if published is None:
         raise ConfigError(f"The paper has no table for '{task.name}': choose one of {', '.join(PUBLICATIONS)}.")
-    module, _, name = PUBLICATIONS[task.name].partition(":")
+    if published.students and task.student_kind not in published.students:
+        raise ConfigError(
+            f"The paper trains no teachers for {task.student_kind} students of '{task.name}', it transfers those for "
+            f"{published.students[0]} ones: see `cisr compare {task.name} {' '.join(published.teachers)} "
+            f"--student {task.student_kind}`."
+        )
+    return published
+
+
+def published_teachers(task: str) -> Mapping[str, CurriculumPolicy]:
+    """Curricula that come with a built-in task, by name."""
+    published = _published(task)
+    return {} if published is None else published.teachers
+
+
+def _published(task: str) -> Published | None:
+    if task not in PUBLICATIONS:
+        return None
+    module, _, name = PUBLICATIONS[task].partition(":")
     published: Published = getattr(importlib.import_module(module), name)
     return published
 
@@ -136,7 +207,7 @@ def reproduce(
         RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
     }
     names = [f"evaluation-{k + 1}" for k in range(n_teachers)]
-    lesson = make_lesson(task, lane=lane, deploy_each_unit=True)
+    lesson = make_lesson(task, lane=lane, deploy_each_unit=paper.deploy_each_unit)
     for name in names:
         batching = settle(store, name, lesson, seed, batch)
     searches = [study.name for studies in kinds.values() for study in studies]
@@ -158,6 +229,7 @@ def reproduce(
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
+    keep_trajectories(store, task, FINDING, pooled, seed)
     return Reproduction(
         title=paper.title,
         repetitions=n_teachers,
@@ -167,6 +239,7 @@ def reproduce(
         comparison=Comparison(
             task=task.name,
             scale=task.scale,
+            student=task.student_kind,
             rows=tuple(summarise_group(label, group, seed) for label, group in pooled.items()),
             transcripts=pooled,
         ),
@@ -208,7 +281,7 @@ def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
     others = {name: named_policy(name, task.n_units) for name in paper.baselines}
     return {
         **single,
-        "Bandit": Bandit(task.choices),
+        **({"Bandit": Bandit(task.choices)} if "Bandit" in paper.rows else {}),
         "No-interv.": Fixed("none"),
         **paper.teachers,
         **others,
@@ -226,10 +299,13 @@ def reproduced_row(
 ) -> ReproducedRow:
     """Sum up the classes of one curriculum, one for each repetition."""
     means = [summarise_group(label, group) for group in repetitions]
+    finished = [row for row in means if row.finished]
+    names = finished[0].outcomes if finished else {}
     return ReproducedRow(
         curriculum=label,
-        success=estimate([row.success.mean for row in means if not np.isnan(row.success.mean)]),
+        success=estimate([row.success.mean for row in finished]),
         training_failures=estimate([row.training_failures.mean for row in means]),
-        mean_return=estimate([row.mean_return.mean for row in means if not np.isnan(row.mean_return.mean)]),
+        mean_return=estimate([row.mean_return.mean for row in finished]),
+        outcomes={name: estimate([row.outcomes[name] for row in finished]) for name in names},
         published=published,
     )

@@ -120,12 +120,17 @@ class Task:
     deterministic_deployment: bool = False
     student: StudentConfig | Population | None = None
     """Settings of the students to be taught, or a population that they are drawn from. None: the defaults."""
+    student_kind: str | None = None
+    """What a built-in task calls these students."""
     teaching: Teaching = field(default_factory=Teaching)
     scale: str = "own"
     """Which scale of a built-in task this is: `paper` or `quick`."""
     description: str = ""
     floor_plan: Mapping[str, Any] | None = None
     """For reports on grid worlds, as JSON: `rows` of letters and `zones`, the trigger tiles of each intervention."""
+    scenery: Mapping[str, Any] | None = None
+    """For pictures of where students went, as JSON: `axes` names the first two numbers of a state and `limits` are what
+    to show of them; `lines` (by name, each some lists of points) lie behind, `interventions` has such for each."""
 
     def __post_init__(self) -> None:
         names = [intervention.name for intervention in self.interventions]

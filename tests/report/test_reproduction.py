@@ -69,7 +69,7 @@ def test_what_each_teacher_found_is_said(reproduction, written):
 
 
 def test_the_command_to_run_it_again_is_the_one_that_made_it(written):
-    words = "cisr reproduce frozen-lake --scale quick --teachers 2 --students 2 --lane gymnasium"
+    words = "cisr reproduce frozen-lake --scale quick --student perceptron --teachers 2 --students 2 --lane gymnasium"
     assert words in written
     assert "cisr compare" not in written and "cisr train" not in written
 

@@ -31,6 +31,16 @@ published = dataclasses.replace(  # as little as can be of the task that the pap
     teaching=dataclasses.replace(task.teaching, n_initial=2, n_rounds=0, class_size=1),
 )
 
+_lander = get_task("lunar-lander")
+lander = dataclasses.replace(
+    _lander,
+    n_units=1,
+    deployment_steps=50,
+    student=dataclasses.replace(
+        _lander.student, n_envs=2, n_steps=32, n_minibatches=2, n_epochs=1, rounds_per_unit=1, updates_per_round=1
+    ),
+)
+
 
 def explosive_env(**options):
     """A lake whose ice breaks the program after some steps."""

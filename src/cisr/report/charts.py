@@ -10,7 +10,7 @@ import numpy as np
 
 from cisr.classroom import Transcript, UnitLog
 from cisr.compare import Estimate
-from cisr.report.svg import Frame, cross, dot, esc, number, padded, rect, segment, svg, text, ticks
+from cisr.report.svg import DANGER, Frame, cross, dot, esc, number, padded, rect, segment, svg, text, ticks
 
 ROW = 20
 """Height of one row of a timeline or of a bar chart."""
@@ -139,7 +139,7 @@ def timeline(groups: Sequence[tuple[str, Sequence[Transcript]]], colours: Mappin
                 parts.append(name.replace("<text", '<text pointer-events="none"', 1))
         if student.error:
             parts.append(
-                cross(left + len(student.units) * cell + 9, y + row / 2, "#b00020", size=3.5, hover=student.error)
+                cross(left + len(student.units) * cell + 9, y + row / 2, DANGER, size=3.5, hover=student.error)
             )
     return svg(width, height, parts, "The intervention of each student in each unit")
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cisr.report.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
+from cisr.reproduce import published_teachers
 
 
 def commands(contents: Contents) -> str:
@@ -36,7 +37,8 @@ def _train(contents: Contents, study: StudyRecord) -> str:
 
 
 def _compare(contents: Contents, record: ComparisonRecord) -> str:
-    words: list[object] = ["cisr", "compare", *_task(contents), *map(_curriculum, record.groups)]
+    words: list[object] = ["cisr", "compare", *_task(contents)]
+    words += [group.label if by_name(contents, group) else f"{group.label}.json" for group in record.groups]
     words += ["--students", max(len(group.students) for group in record.groups)]
     if record.run["deployed each unit"]:
         words += ["--deploy-each-unit"]
@@ -45,13 +47,20 @@ def _compare(contents: Contents, record: ComparisonRecord) -> str:
 
 def _task(contents: Contents) -> tuple[str, ...]:
     task, scale = str(contents.settings.get("task")), str(contents.settings.get("scale"))
-    return ("package.module:task",) if scale == "own" else (task, "--scale", scale)
+    student = contents.settings.get("student")
+    if scale == "own":
+        return ("package.module:task",)
+    return (task, "--scale", scale, *(["--student", student] if student else []))
 
 
-def _curriculum(group: Group) -> str:
-    kind = group.curriculum.get("kind")
-    named = kind in ("none", "bandit", "fixed") or re.fullmatch(r"Incremental-\d+", group.label)
-    return group.label if named else f"{group.label}.json"
+def by_name(contents: Contents, group: Group) -> bool:
+    """Whether a curriculum can be named on the command line; others are files."""
+    known = published_teachers(str(contents.settings.get("task"))).get(group.label)
+    return (
+        group.curriculum.get("kind") in ("none", "bandit", "fixed")
+        or re.fullmatch(r"Incremental-\d+", group.label) is not None
+        or (known is not None and known.to_json() == group.curriculum)
+    )
 
 
 def _named(name: str, usual: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +23,14 @@ MANY = 100
 """Students whose curricula are shown on demand only: a row each would push all else off the screen."""
 
 
-def comparison_section(record: ComparisonRecord, colours: Mapping[str, str], n_units: int) -> str:
+def comparison_section(
+    record: ComparisonRecord, colours: Mapping[str, str], n_units: int, constraints: Sequence[str]
+) -> str:
     return "".join(
         [
             deployed(record),
             f'<div class="wide">{summary_table([group.row for group in record.groups], record.name)}</div>',
-            student_figures(record.groups, colours, n_units),
+            student_figures(record.groups, colours, n_units, constraints),
         ]
     )
 
@@ -40,7 +42,9 @@ def deployed(record: ComparisonRecord) -> str:
     return f"<p>Final policies are deployed {esc(where_deployed(record.run['deployed under']))}.{waiting}</p>"
 
 
-def student_figures(groups: Sequence[Group], colours: Mapping[str, str], n_units: int) -> str:
+def student_figures(
+    groups: Sequence[Group], colours: Mapping[str, str], n_units: int, constraints: Sequence[str]
+) -> str:
     """What students met and how they did, by curriculum."""
     said = "".join(
         f"<tr><td>{esc(label)}</td><td>{esc(in_words(curriculum))}</td></tr>"
@@ -67,7 +71,7 @@ def student_figures(groups: Sequence[Group], colours: Mapping[str, str], n_units
             learning_figure(groups, colours),
             "<h3>Training, unit by unit</h3>",
             legend(kind),
-            training_figure(groups, colours),
+            training_figure(groups, colours, constraints),
             "<h3>Each student's curriculum</h3>",
             f"<details><summary>{n_students} students</summary>{each}</details>" if n_students > MANY else each,
         ]
@@ -107,12 +111,12 @@ def learning_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
     )
 
 
-def training_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
+def training_figure(groups: Sequence[Group], colours: Mapping[str, str], constraints: Sequence[str]) -> str:
     drawn = [
         curves(_by(groups, colours, lambda u: u.rescues), "Rescues in training", "per student and unit"),
         curves(_by(groups, colours, lambda u: u.failures), "Failures in training", "per student and unit"),
     ]
-    for k, what in enumerate(("failures", "rescues")):
+    for k, what in enumerate(constraints):
         value: Callable[[UnitLog], float | None] = lambda u, k=k: u.multipliers[k] if k < len(u.multipliers) else None  # type: ignore[misc]  # noqa: E731
         drawn.append(curves(_by(groups, colours, value), f"Multiplier λ for {what}", "λ after the unit"))
     if not any(drawn):
@@ -188,9 +192,8 @@ def shade(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def curriculum_files(record: ComparisonRecord) -> str:
+def curriculum_files(groups: Iterable[Group]) -> str:
     """The JSON of curricula that a command names by file."""
-    files = [g for g in record.groups if g.curriculum.get("kind") in ("switching", "schedule")]
     return "".join(
-        f"<p>{esc(g.label)}.json:</p><pre>{esc(json.dumps(dict(g.curriculum), indent=2))}</pre>" for g in files
+        f"<p>{esc(g.label)}.json:</p><pre>{esc(json.dumps(dict(g.curriculum), indent=2))}</pre>" for g in groups
     )

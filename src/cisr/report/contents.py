@@ -17,6 +17,7 @@ from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
 from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import Round, Store
+from cisr.trajectories import finding_name
 
 KINDS = ("switching", "schedule", "bandit", "fixed", "none")
 """The order in which curricula are listed; the store keeps none."""
@@ -94,6 +95,8 @@ class Contents:
     reproduction: ReproductionRecord | None
     audit: tuple[Mapping[str, Any], ...]
     """The verdict on each intervention, as the store keeps it; empty where there was no audit."""
+    trajectories: Mapping[str, Mapping[str, Any]]
+    """By comparison, then by student: episodes as JSON, see `cisr.trajectories.Trajectory`."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -171,6 +174,7 @@ def contents_of(store: Store, source: str) -> Contents:
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
         audit=tuple(found.get("audit", {}).get("interventions", ())),
+        trajectories={name: found.get(finding_name(name), {}) for name in (*runs, FINDING)},
     )
 
 

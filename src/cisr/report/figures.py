@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,13 @@ from matplotlib.ticker import MaxNLocator
 
 from cisr.classroom import UnitLog
 from cisr.compare import Comparison
-from cisr.report.svg import COLOURS
+from cisr.errors import ConfigError
+from cisr.report.svg import COLOURS, DANGER
+from cisr.task import Task
+from cisr.trajectories import Act, Trajectory, at_random, episode_seed, trajectory
+
+LINES = {"trigger": "#009E73", "reset": "#E69F00"}
+"""Colours of an intervention's lines in a scenery, as in the paper's figure; others are grey."""
 
 
 def learning_curves(comparison: Comparison, *paths: Path) -> None:
@@ -31,7 +38,7 @@ def learning_curves(comparison: Comparison, *paths: Path) -> None:
     right.set(ylabel=f"return, {where}")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
-    figure.suptitle(f"{comparison.task} ({comparison.scale} scale), mean ± standard error over students")
+    figure.suptitle(f"{comparison.title}, mean ± standard error over students")
     for path in paths:
         figure.savefig(path, dpi=150)
 
@@ -50,3 +57,62 @@ def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float
     axes.set_xlabel("interaction unit")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes: int = 3, seed: int = 0) -> None:
+    """Where each intervention triggers and where it puts students, with a few episodes under it, into the files.
+
+    `act` plays, by default actions at random. The task must have a scenery.
+    """
+    scenery = check_scenery(task)
+    names = list(scenery["interventions"])
+    figure = Figure(figsize=(5.6 * len(names), 4.3), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for k in range(n_episodes):
+            player = act or at_random(task, episode_seed(seed, k))
+            _episode(axes, trajectory(task, player, under=name, seed=episode_seed(seed, k)), COLOURS[(3, 0, 5)[k % 3]])
+        _scenery(axes, scenery, name)
+        axes.set_title(name)
+    handles, labels = axes.get_legend_handles_labels()
+    by_label = dict(zip(labels, handles, strict=True))
+    figure.legend(by_label.values(), by_label.keys(), loc="outside lower center", ncols=len(by_label), frameon=False)
+    for path in paths:
+        figure.savefig(path, dpi=150)
+
+
+def check_scenery(task: Task) -> Mapping[str, Any]:
+    if task.scenery is None:
+        raise ConfigError(f"Task '{task.name}' has no scenery to draw episodes on: give it one.")
+    return task.scenery
+
+
+def _scenery(axes: Axes, scenery: Mapping[str, Any], intervention: str) -> None:
+    for name, lines in scenery["lines"].items():
+        for line in lines:
+            axes.plot(*np.array(line).T, color="#222222", linewidth=4, solid_capstyle="butt", label=name, zorder=2)
+    for name, lines in scenery["interventions"][intervention].items():
+        for line in lines:
+            axes.plot(*np.array(line).T, color=LINES.get(name, "#888888"), linewidth=2, label=f"{name} line", zorder=1)
+    x, y = scenery["limits"]
+    axes.set(xlim=x, ylim=y, xlabel=scenery["axes"][0], ylabel=scenery["axes"][1])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _episode(axes: Axes, episode: Trajectory, colour: str) -> None:
+    """A line, a thin straight one for each rescue, and how it ended."""
+    for flight in episode.flights:
+        axes.plot(*np.array(flight).T, color=colour, linewidth=1.2, zorder=3)
+    for at, to in episode.rescues:
+        arrow = {"arrowstyle": "->", "color": "#444444", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", xy=to, xytext=at, arrowprops=arrow, zorder=4)
+        axes.plot(*at, marker="o", markersize=3.5, color="#444444", linestyle="", label="rescue", zorder=5)
+    axes.plot(
+        *episode.flights[-1][-1],
+        marker="X" if episode.failed else "o",
+        color=DANGER if episode.failed else "#222222",
+        markeredgecolor="white",
+        markersize=9,
+        linestyle="",
+        label=episode.outcome,
+        zorder=6,
+    )

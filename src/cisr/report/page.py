@@ -6,14 +6,16 @@ import json
 from importlib import resources
 from pathlib import Path
 
+from cisr.compare import titled
 from cisr.errors import ConfigError
-from cisr.report.commands import commands
+from cisr.report.commands import by_name, commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
-from cisr.report.contents import Contents, read
+from cisr.report.contents import ComparisonRecord, Contents, read
 from cisr.report.reproduction_section import reproduction_section
 from cisr.report.safety_section import safety_section
 from cisr.report.study_section import study_section
 from cisr.report.svg import esc
+from cisr.report.trajectory_section import scenery_section, trajectory_section
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
@@ -32,8 +34,8 @@ def write_page(store: Path, out: Path | None = None) -> Path:
 
 def page(contents: Contents) -> str:
     settings = contents.settings
-    task, scale = settings.get("task"), settings.get("scale")
-    title = f"{task} ({scale} scale)" if task else contents.source
+    task = settings.get("task")
+    title = titled(task, settings["scale"], settings.get("student")) if task else contents.source
     sections = _sections(contents)
     links = "".join(f'<a href="#part-{k}">{esc(name)}</a>' for k, (name, _) in enumerate(sections))
     body = "".join(
@@ -51,16 +53,17 @@ def page(contents: Contents) -> str:
 def _sections(contents: Contents) -> list[tuple[str, str]]:
     """Headings and texts, those that have something to say."""
     settings, colours = contents.settings, contents.colours()
-    n_units = settings.get("definition", {}).get("n_units", 0)
+    definition = settings.get("definition", {})
+    n_units, constraints = definition.get("n_units", 0), definition.get("constraints", ("failures", "rescues"))
     plan = settings.get("floor plan")
     sections = []
     if contents.reproduction:
-        text = reproduction_section(contents.reproduction, colours, n_units)
-        text += visits_section(contents.reproduction.pooled, plan["rows"]) if plan else ""
+        text = reproduction_section(contents.reproduction, colours, n_units, constraints)
+        text += _whereabouts(contents, contents.reproduction.pooled)
         sections.append(("Reproduction", text))
     for record in contents.comparisons:
-        text = comparison_section(record, colours, n_units)
-        text += visits_section(record, plan["rows"]) if plan else ""
+        text = comparison_section(record, colours, n_units, constraints)
+        text += _whereabouts(contents, record)
         sections.append(("Comparison" if record.name == "compare" else f"Comparison: {record.name}", text))
     for study in contents.studies:
         title = "The teacher's search" if study.name == "study" else f"The teacher's search: {study.name}"
@@ -69,6 +72,8 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
         sections.append(("Safety of the interventions", safety_section(contents.audit)))
     if plan:
         sections.append(("Map and trigger zones", map_section(plan, colours)))
+    if "scenery" in settings:
+        sections.append(("Where interventions act", scenery_section(settings["scenery"], colours)))
     if failed := [t for t in contents.students if t.error]:
         rows = "".join(f"<tr><td>{esc(t.name)}</td><td>{len(t.units)}</td><td>{esc(t.error)}</td></tr>" for t in failed)
         head = "<tr><th>student</th><th>units done</th><th>error</th></tr>"
@@ -81,6 +86,15 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
     if contents.students:
         sections.append(("To run it again", _rerun(contents)))
     return sections
+
+
+def _whereabouts(contents: Contents, record: ComparisonRecord) -> str:
+    """Where students went, on the map or the scenery that the task may have."""
+    plan, scenery = contents.settings.get("floor plan"), contents.settings.get("scenery")
+    text = visits_section(record, plan["rows"]) if plan else ""
+    if scenery:
+        text += trajectory_section(record, contents.trajectories.get(record.name, {}), scenery, contents.colours())
+    return text
 
 
 def _lead(contents: Contents) -> str:
@@ -108,11 +122,12 @@ def _rerun(contents: Contents) -> str:
     rows = "".join(
         f"<tr><td>{esc(name)}</td><td>{esc(_plain(value))}</td></tr>"
         for name, value in sorted(settings.items())
-        if name != "floor plan"
+        if name not in ("floor plan", "scenery", "student settings")
     )
     drawn = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
     student = json.dumps(next(iter(configs.values())), indent=2)
-    files = "".join(curriculum_files(record) for record in contents.comparisons)
+    groups = [group for record in contents.comparisons for group in record.groups]
+    files = curriculum_files(group for group in groups if not by_name(contents, group))
     return (
         f"<p>Commands, as far as the store tells:</p><pre>{esc(commands(contents))}</pre>"
         '<p class="note">The same numbers come out on the same machine, lane and versions; elsewhere rounding differs.'

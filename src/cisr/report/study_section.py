@@ -9,11 +9,11 @@ from cisr.curricula import Switching
 from cisr.report.charts import legend, timeline
 from cisr.report.contents import StudyRecord
 from cisr.report.summary import Column, figure, table, word
-from cisr.report.svg import COLOURS, Frame, cross, dot, esc, padded, segment, svg, text
+from cisr.report.svg import COLOURS, DANGER, Frame, cross, dot, esc, padded, segment, svg, text
 from cisr.report.words import in_words, where_deployed
 from cisr.store import Round
 
-CHOSEN, BEST, FAILED = COLOURS[0], "#555555", "#b00020"
+CHOSEN, BEST, FAILED = COLOURS[0], "#555555", DANGER
 
 
 def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) -> str:

@@ -16,6 +16,8 @@ from cisr.report.svg import esc
 from cisr.report.words import fixed, latex
 
 ESTIMATES = ("training_failures", "rescues", "success", "mean_return", "deployment_failures")
+DENSE = 8
+"""Columns beyond which a table is set in smaller type."""
 DIGITS = {"training_failures": 1, "rescues": 0, "success": 3, "mean_return": 2, "deployment_failures": 3}
 
 
@@ -50,6 +52,7 @@ def table(columns: Sequence[Column], *, over: Sequence[tuple[str, int]] = (), na
     after = "\\bottomrule\n\\end{tabular}"
     header = _csv([name for column in columns for name in column.csv])
     above = "".join(f'<th colspan="{n}" scope="colgroup">{esc(words)}</th>' for words, n in over)
+    dense = " dense" if len(columns) > DENSE else ""
     lines = []
     for cells in zip(*(column.cells for column in columns), strict=True):
         line = " & ".join(cell.latex for cell in cells) + r" \\"
@@ -62,7 +65,7 @@ def table(columns: Sequence[Column], *, over: Sequence[tuple[str, int]] = (), na
     return (
         '<div class="table"><p class="tools"><button type="button" data-copy="latex">Copy as LaTeX</button> '
         '<button type="button" data-copy="csv">Copy as CSV</button> <span class="said" role="status"></span></p>'
-        f'<table class="sortable" data-name="{esc(name)}" data-latex-before="{esc(before)}" '
+        f'<table class="sortable{dense}" data-name="{esc(name)}" data-latex-before="{esc(before)}" '
         f'data-latex-after="{esc(after)}" data-csv-before="{esc(header)}">'
         f"{f'<caption>{esc(caption)}</caption>' if caption else ''}"
         f"<thead>{f'<tr>{above}</tr>' if over else ''}<tr class='sorters'>{sort}</tr></thead>"

@@ -10,6 +10,8 @@ from html import escape
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Distinguishable by colour-blind readers (Okabe and Ito); the last, grey, stands for `none`."""
 
+DANGER = "#b00020"
+
 
 def esc(text: object) -> str:
     """Text that is safe between tags and inside quoted attributes."""

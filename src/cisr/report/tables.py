@@ -8,12 +8,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from cisr.compare import Comparison, Estimate, Row
-from cisr.reproduce import Reproduction
+from cisr.reproduce import Reproduction, measures
 
 
 def comparison_table(comparison: Comparison) -> Table:
     table = Table(
-        title=f"{comparison.task} ({comparison.scale} scale): mean ± standard error [95 % bootstrap interval]",
+        title=f"{comparison.title}: mean ± standard error [95 % bootstrap interval]",
         title_justify="left",
         caption="failures: visits to danger, per student in training, per episode once deployed without a teacher",
         caption_justify="left",
@@ -45,19 +45,20 @@ def reproduction_table(reproduction: Reproduction) -> Table:
         box=SIMPLE_HEAD,
     )
     table.add_column("curriculum", no_wrap=True)
-    for heading in ("success", "paper", "training\nfailures", "paper", "return", "paper"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in reproduction.rows:
-        paper = row.published
+    columns = measures(reproduction.rows)
+    stacked = len(columns) > 3  # too many for a terminal's width
+    for measure in columns:
+        heading = measure.name.replace("training ", "training\n")
+        for words in (f"{heading}\n(paper)",) if stacked else (heading, "paper"):
+            table.add_column(words, justify="right", no_wrap=True)
+    for k, row in enumerate(reproduction.rows):
         cells: list[str] = []
-        for ours, theirs, digits in (
-            (row.success, paper and paper.success, 3),
-            (row.training_failures, paper and paper.training_failures, 1),
-            (row.mean_return, paper and paper.mean_return, 3),
-        ):
+        for _, digits, both in columns:
+            ours, theirs = both[k]
             spread = "" if math.isnan(ours.sem) else f" ± {ours.sem:,.{digits}f}"
-            cells.append("–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}")
-            cells.append(f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else "")
+            here = "–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}"
+            paper = f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else ""
+            cells += [f"{here}\n({paper})" if paper else here] if stacked else [here, paper]
         table.add_row(row.curriculum, *cells)
     return table
 

@@ -17,6 +17,16 @@ BUILT_IN = {
     "lunar-lander": "cisr.tasks.lunar_lander:lunar_lander",
 }
 
+STUDENTS = {
+    "frozen-lake": "cisr.tasks.frozen_lake:STUDENTS",
+    "lunar-lander": "cisr.tasks.lunar_lander:STUDENTS",
+}
+
+
+def student_kinds(name: str) -> tuple[str, ...]:
+    """Kinds of students that a built-in task has."""
+    return tuple(_load(STUDENTS[name]))
+
 
 def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
     """A built-in task at a scale and for a kind of student, or the user's own as `package.module:attribute` (a Task or

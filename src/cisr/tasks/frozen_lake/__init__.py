@@ -122,7 +122,7 @@ def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
     if student not in (None, *STUDENTS):
         raise ConfigError(f"Frozen Lake has no student '{student}': choose one of {', '.join(STUDENTS)}.")
     task = _paper_scale() if scale == "paper" else _quick_scale()
-    return task if student is None else replace(task, student=STUDENTS[student])
+    return task if student is None else replace(task, student=STUDENTS[student], student_kind=student)
 
 
 def _paper_scale() -> Task:
@@ -132,6 +132,7 @@ def _paper_scale() -> Task:
         description="10×10 Frozen Lake, CNN students, 11 units of 9,216 steps, as in the paper.",
         n_units=11,
         student=PAPER_STUDENT,
+        student_kind="cnn",
         teaching=PAPER_TEACHING,
     )
 
@@ -142,5 +143,6 @@ def _quick_scale() -> Task:
         scale="quick",
         description="The paper's lake and search, small perceptron students in classes of 4: a teacher in minutes.",
         student=SMALL_STUDENT,
+        student_kind="perceptron",
         teaching=replace(PAPER_TEACHING, class_size=4, setting="ours", hyperpriors=None),
     )

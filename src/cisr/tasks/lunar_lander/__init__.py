@@ -27,6 +27,7 @@ from cisr.tasks.lunar_lander.flight import (
     out_of_map,
     over_the_pad,
     reward,
+    scenery,
     steadied,
 )
 
@@ -49,6 +50,8 @@ PAPER_STUDENT = StudentConfig(
     multiplier_bound=120.0,
     multiplier_rate=1.0,
 )
+FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
+"""Slopes of the trigger line and of the reset line."""
 STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
 """Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
 PAPER_TEACHING = Teaching(
@@ -115,11 +118,11 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         success=at_rest,
         reward=reward,
         interventions=(
-            papers("Narrow", 20.0, 100.0),
-            papers("Wide", 0.5, 1.0),
+            *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
             ours("Chimney", 20.0),
             ours("Funnel", 1.0),
         ),
+        scenery=scenery(FUNNELS),
         horizon=HORIZON,
         constraint_form="sum",
         safe_evaluation="Wide",
@@ -128,6 +131,7 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         deployment_steps=100_000,
         deterministic_deployment=True,
         student=_student(kind),
+        student_kind=kind,
         teaching=PAPER_TEACHING,
         scale="paper",
         description=f"Gymnasium's LunarLander-v3, {kind} students, {21 if noisy else 16} units of 96,000 steps.",

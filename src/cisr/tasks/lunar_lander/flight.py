@@ -7,7 +7,8 @@ all 26 are needed to put a lander back where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from cisr.intervention import Array
 from cisr.task import Move, Transition
@@ -28,6 +29,8 @@ EDGE = 0.9
 MAP = 1.0
 LIFT = 0.1
 SHORTEST_RESCUE = 0.1
+SKY = 1.7
+"""How high pictures reach; landers start at 1.4."""
 
 CRASH_REWARD, REST_REWARD, TIMEOUT_REWARD = -100.0, 100.0, -100.0
 
@@ -82,6 +85,27 @@ def off_the_pad(slope: float) -> Callable[[Array], Array]:
         return (outside > 0) & ((state[..., Y] - LEG_HEIGHT <= slope * outside) | (abs(state[..., X]) >= EDGE))
 
     return trigger
+
+
+def scenery(funnels: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """The pad, and for each funnel of a slope a and a reset slope a' the two lines, in units of x and y."""
+
+    def both_sides(right: list[list[float]]) -> list[list[list[float]]]:
+        return [[[-x, y] for x, y in right], right]
+
+    drawn = {}
+    for name, (slope, reset_slope) in funnels.items():
+        outside = min((SKY - LEG_HEIGHT) / slope, EDGE - PAD)  # of the pad, where the funnel ends
+        edge = [[EDGE, SKY]] if outside == EDGE - PAD else []
+        trigger = [[PAD, 0.0], [PAD, LEG_HEIGHT], [PAD + outside, LEG_HEIGHT + slope * outside], *edge]
+        reset = [[PAD, 0.0], [PAD + min(SKY / reset_slope, MAP - PAD), min(SKY, reset_slope * (MAP - PAD))]]
+        drawn[name] = {"trigger": both_sides(trigger), "reset": both_sides(reset)}
+    return {
+        "axes": ["x", "y"],
+        "limits": [[-1.1, 1.1], [-0.3, SKY]],
+        "lines": {"landing pad": [[[-PAD, 0.0], [PAD, 0.0]]]},
+        "interventions": drawn,
+    }
 
 
 def steadied(slope: float) -> Callable[[Array, Array, Array], Array]:

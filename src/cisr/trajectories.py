@@ -1,0 +1,170 @@
+"""What students do, episode by episode, on the task's own environment: played here, drawn and filmed elsewhere.
+
+A task with a `scenery` has pictures of where its students went. The store keeps a few episodes of its finished
+students for that, because a report reads nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cisr.classroom import Transcript
+from cisr.lesson import load_student
+from cisr.seeding import derive_seed
+from cisr.store import Store
+from cisr.task import Task
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from cisr.students.student import Student
+
+Act = Callable[[Any], Any]
+"""From an observation to an action."""
+Point = tuple[float, float]
+
+N_STUDENTS, N_EPISODES = 5, 2
+"""Finished students of each curriculum whose episodes are kept, and how many of each."""
+MOST_POINTS = 200
+"""Of an episode without rescues; longer ones are thinned."""
+
+
+class Moment(NamedTuple):
+    """One step of an episode; the first has only a state."""
+
+    state: np.ndarray  # (d,) moved to, before any rescue
+    after: np.ndarray  # (d,) where the step left the student
+    rescued: bool
+    total: float  # the rewards so far
+    outcome: str | None  # how the episode ended with this step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """An episode as lines over the scenery."""
+
+    flights: tuple[tuple[Point, ...], ...]
+    """A line for each stretch between rescues: a rescue leads from the end of one to the beginning of the next."""
+    outcome: str
+    failed: bool
+    """Whether the outcome is one of the task's dangers."""
+    total: float
+    """Its return."""
+    steps: int
+
+    @property
+    def rescues(self) -> list[tuple[Point, Point]]:
+        """From where to where."""
+        return [(before[-1], after[0]) for before, after in pairwise(self.flights)]
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> Trajectory:
+        flights = tuple(tuple((x, y) for x, y in flight) for flight in record["flights"])
+        return Trajectory(**{**record, "flights": flights})
+
+
+def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0) -> Iterator[Moment]:
+    """One episode in M_i, moment by moment; `env` is one that the task made."""
+    from cisr.cmdp import InducedCMDPs  # brings in gymnasium
+
+    read: list[np.ndarray] = []
+
+    def read_state(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+        read.append(np.array(task.read_state(env)))
+        return read[-1]
+
+    # The step reads the state that its move led to, which a rescue then leaves.
+    row = InducedCMDPs(replace(task, read_state=read_state), task.intervention(under), [env])
+    observation = row.seed([seed])[0]
+    yield Moment(read[-1], read[-1], False, 0.0, None)
+    total, ended = 0.0, False
+    while not ended:
+        step = row.step(np.array([act(observation)]))
+        observation = step.observations[0]
+        total += float(step.rewards[0])
+        ended = bool(step.terminated[0] or step.truncated[0])
+        outcome = task.outcomes[[*step.ways[0].tolist(), True].index(True)] if ended else None
+        after = np.array(task.read_state(env))
+        yield Moment(read[-1], after, bool(step.rescued[0]), total, outcome)
+
+
+def by_student(task: Task, student: Student, seed: int = 0) -> Act:
+    """A student acting as the task deploys its students."""
+    return lambda observation: student.predict(observation, deterministic=task.deterministic_deployment, seed=seed)
+
+
+def at_random(task: Task, seed: int = 0) -> Act:
+    """Actions by chance: a student that knows nothing yet."""
+    env = task.make_env()
+    env.action_space.seed(seed)
+    return lambda observation: env.action_space.sample()
+
+
+def trajectory(task: Task, act: Act, *, under: str = "none", seed: int = 0) -> Trajectory:
+    """Play one episode and draw it on the first two numbers of the true state."""
+    env = task.make_env()
+    flights: list[list[Point]] = [[]]
+    steps = -1
+    for moment in play(task, act, env, under=under, seed=seed):
+        steps += 1
+        flights[-1].append(_point(moment.state))
+        if moment.rescued and moment.outcome is None:
+            flights.append([_point(moment.after)])
+    env.close()
+    assert moment.outcome is not None
+    every = math.ceil(steps / MOST_POINTS)
+    return Trajectory(
+        flights=tuple((*flight[:-1:every], flight[-1]) for flight in flights),
+        outcome=moment.outcome,
+        failed=moment.outcome in task.dangers,
+        total=moment.total,
+        steps=steps,
+    )
+
+
+def _point(state: np.ndarray) -> Point:
+    x, y = (round(float(number), 4) for number in state[:2])
+    return x, y
+
+
+# In the store
+
+
+def finding_name(comparison: str) -> str:
+    """Under which the store keeps a comparison's trajectories."""
+    return f"trajectories {comparison}"
+
+
+def keep_trajectories(
+    store: Store, task: Task, name: str, groups: Mapping[str, Sequence[Transcript]], seed: int, under: str = "none"
+) -> None:
+    """Play the first finished students of each curriculum and keep their episodes; nothing is played twice.
+
+    Every student flies the same episodes, so their lines can be compared.
+    """
+    if task.scenery is None:
+        return
+    kept = dict(store.findings().get(finding_name(name), {}))
+    wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]
+    missing = [student for student in wanted if student not in kept]
+    for student in missing:
+        kept[student] = [asdict(episode) for episode in episodes(store, task, student, seed, under)]
+    if missing:
+        store.keep_findings(finding_name(name), kept)
+
+
+def episodes(store: Store, task: Task, student: str, seed: int, under: str) -> list[Trajectory]:
+    """A few episodes of a student of a store."""
+    act = by_student(task, load_student(store, task, student), derive_seed(seed, student, "trajectories"))
+    return [trajectory(task, act, under=under, seed=episode_seed(seed, k)) for k in range(N_EPISODES)]
+
+
+def episode_seed(seed: int, number: int) -> int:
+    """The seed of an episode that is shown, the same for all students."""
+    return derive_seed(seed, "trajectory", number)

@@ -1,0 +1,114 @@
+"""Both lanes make the same of a task that uses everything: dangers and triggers by name, a reward and time limits."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from cisr import Intervention, Place, Rewind, Transition
+from cisr.classroom.supervised import Supervised
+from cisr.cmdp import InducedCMDPs
+
+WIDTH = 10
+N, STEPS = 4, 400
+
+
+def row(state):
+    return state[..., 0] // WIDTH
+
+
+def column(state):
+    return state[..., 0] % WIDTH
+
+
+def reward(transition: Transition):
+    """Paid by the distance moved back, −5 at the time limit; a rescue at a failure counts where it would have led."""
+    state = transition.move.state
+    where = state.__array_namespace__().where
+    paid = where(transition.rescued, 0.1 * (state[..., 0] - transition.after[..., 0]), transition.move.reward)
+    return where(transition.timed_out, -5.0, paid - transition.failed)
+
+
+def in_column(k):
+    return lambda state: column(state) == k
+
+
+def lowest(state):
+    return row(state) >= 3
+
+
+TRIGGERS = {"east": in_column(4), "south": lowest}
+LAKE = dataclasses.replace(
+    tiny.compiled,
+    danger={
+        "lake": tiny.compiled.danger,
+        "south-east": lambda move: (row(move.state) >= 3) & (column(move.state) >= 4),
+    },
+    interventions=(
+        Intervention(name="back", trigger=TRIGGERS, reset=Rewind(2), tau=0.1, kappa=0.05, horizon=25),
+        Intervention(
+            name="up",
+            trigger={"east": in_column(3), "south": lowest},
+            reset=Place(lambda state, history, u: state * 0 + state % WIDTH),
+            tau=0.2,
+            horizon=17,
+        ),
+    ),
+    safe_evaluation=None,
+    rewind_like=None,
+    reward=reward,
+    constraint_form="sum",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "horizon", "form"), [("back", 25, "sum"), ("back", 25, "mean"), ("up", 17, "sum"), ("none", 40, "sum")]
+)
+def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, form):
+    task = dataclasses.replace(LAKE, constraint_form=form)
+    intervention, twin = task.intervention(name), task.twin()
+    parameters = jax.tree.map(jnp.asarray, twin.parameters)
+    envs = InducedCMDPs(task, intervention, [task.make_env() for _ in range(N)])
+    envs.seed(range(N))
+    supervised = Supervised(task, twin, [*task.interventions, intervention])
+    rules = supervised.rules(intervention)
+    step, restart = jax.jit(supervised.step), jax.jit(supervised.restart)
+    compiled = supervised.start(parameters, jnp.zeros((N, 0)), jnp.int32(0))
+    actions = np.random.default_rng(0).choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(STEPS, N)).astype(np.int32)
+    lengths, seen = np.zeros(N, int), np.zeros(len(task.outcomes) - 1, int)
+    fired = np.zeros(3)
+    for t in range(STEPS):
+        u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
+        theirs = envs.step(actions[t])
+        compiled, ours = step(parameters, rules, compiled, actions[t], u, jnp.zeros((N, 0)))
+        for field in ("terminated", "truncated", "rescued", "failed", "ways"):
+            np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
+        for one, other in (
+            (ours.reward, theirs.rewards),
+            (ours.costs, theirs.costs),
+            (ours.constraint_values, theirs.constraint_values),
+        ):
+            np.testing.assert_allclose(one, other, atol=1e-5, err_msg=f"at {t}")
+        np.testing.assert_array_equal(compiled.state, [env.unwrapped.s for env in envs.envs])
+        lengths += 1
+        np.testing.assert_array_equal(theirs.truncated, (lengths == horizon) & ~theirs.terminated)
+        fired += theirs.costs.sum(axis=0)
+        seen += theirs.ways.sum(axis=0)
+        ended = theirs.terminated | theirs.truncated
+        lengths[ended] = 0
+        for k in np.flatnonzero(ended):
+            envs.restart(int(k))
+        compiled = restart(parameters, compiled, ended, jnp.zeros((N, 0)), jnp.int32(t + 1))
+    assert theirs.costs.shape == (N, 3) and task.outcomes[:2] == ("lake", "south-east")
+    assert seen[task.outcomes.index("south-east" if name == "none" else "timeout")]
+    assert form == "mean" or name == "none" or (fired[1:] > 0).all()
+
+
+def _next_uniform(env) -> float:
+    """The number that the environment will draw next; its generator is left as it is."""
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = env.unwrapped.np_random.bit_generator.state
+    return generator.random()
