@@ -22,7 +22,7 @@ from cisr.lesson import choose_lane, load_student
 from cisr.seeding import derive_seed
 from cisr.store import Store
 from cisr.students.config import Population, StudentConfig
-from cisr.task import Task, Transition
+from cisr.task import Task, Teaching, Transition
 
 if TYPE_CHECKING:
     from cisr.students.student import Student
@@ -156,6 +156,7 @@ def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode])
         interventions=(*named, _one_step(intervention)),
         safe_evaluation=None,
         rewind_like=None,
+        teaching=Teaching(),
         n_units=N_UNITS,
         deployment_steps=1,
     )
