@@ -55,7 +55,6 @@ PAPER_TEACHING = Teaching(
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
     """A Frozen Lake task on any map; `changes` replace fields of the task (Back-x: `interventions`)."""
-    images = lake.images
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
         from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled lane does without
@@ -64,7 +63,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
 
     def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
         env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
-        return np.array(images[int(state[0])])
+        return np.array(lake.images[int(state[0])])
 
     fields: dict[str, Any] = {
         "name": "frozen-lake",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Lake:
         """Letters, (height, width)."""
         return np.array([list(row) for row in self.rows])
 
-    @property
+    @cached_property
     def images(self) -> np.ndarray:
         """What a student on each tile sees, (tiles, height, width, 1) float32."""
         tiles = self.tiles
@@ -70,11 +71,11 @@ class Lake:
 
     def near_lakes(self, distance: int) -> np.ndarray:
         """F tiles within a Manhattan distance of a lake, (tiles,) bool. Start and goal never count."""
-        height, width = self.tiles.shape
-        row, column = np.divmod(np.arange(height * width), width)
-        lakes = np.flatnonzero(self.where("H"))
-        steps = np.abs(row[:, None] - row[lakes]) + np.abs(column[:, None] - column[lakes])  # (tiles, lakes)
-        return np.asarray((steps <= distance).any(axis=1) & self.where("F"))
+        near = self.tiles == "H"  # (height, width), spread by one tile at a time
+        for _ in range(distance):
+            around = np.pad(near, 1)
+            near = near | around[2:, 1:-1] | around[:-2, 1:-1] | around[1:-1, 2:] | around[1:-1, :-2]
+        return np.asarray(near.ravel() & self.where("F"))
 
     @property
     def destinations(self) -> np.ndarray:
