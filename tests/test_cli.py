@@ -100,10 +100,10 @@ def test_compare_knows_the_published_teachers_of_a_task_by_name():
 
 
 def test_students_of_another_kind_have_another_store_and_are_refused_by_the_first(tmp_path):
-    from cisr.cli import _default_store
+    from cisr.cli.console import default_store
 
     tasks = {kind: get_task("lunar-lander", student=kind) for kind in (None, "two-layer", "one-layer")}
-    stores = {kind: _default_store(task, kind, 0).name for kind, task in tasks.items()}
+    stores = {kind: default_store(task, kind, 0).name for kind, task in tasks.items()}
     assert stores[None] == stores["two-layer"] == "lunar-lander-paper-0.sqlite"
     assert stores["one-layer"] == "lunar-lander-one-layer-paper-0.sqlite"
     with Store(tmp_path / "s") as store:

@@ -1,0 +1,120 @@
+"""`cisr audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cisr.cli.console import (
+    JsonOption,
+    Lane,
+    LaneOption,
+    Scale,
+    ScaleOption,
+    SeedOption,
+    StudentOption,
+    TaskName,
+    WorkersOption,
+    err,
+    interruptible,
+    out,
+    plain,
+    write_json,
+    writing,
+)
+from cisr.task import Task
+from cisr.tasks import get_task
+
+
+def audit(
+    task_name: TaskName,
+    intervention: Annotated[
+        list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
+    ] = None,
+    budget: Annotated[
+        int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
+    ] = 100_000,
+    confidence: Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")] = 0.95,
+    replay: Annotated[
+        Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)
+    ] = None,
+    student: StudentOption = None,
+    scale: ScaleOption = Scale.paper,
+    lane: LaneOption = Lane.auto,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Say what safety each intervention really gives: proofs for finite tasks, attacks on all others.
+
+    Exit code 0 when no intervention was refuted, 1 when one was or the task's code breaks a promise, 2 for bad input.
+    """
+    from cisr.audit import audit as run_audit
+    from cisr.audit import show
+    from cisr.progress import counting
+
+    task = get_task(task_name, scale.value, student)
+    folder = target or Path("runs") / f"audit-{plain(task.name)}"
+    if replay is not None:
+        _replay(task, replay, folder)
+        return
+    with counting(err, f"Auditing {task.name}") as progress, interruptible():
+        found = run_audit(
+            task,
+            intervention,
+            budget=budget,
+            confidence=confidence,
+            seed=seed,
+            lane=lane.value,
+            n_workers=workers,
+            progress=progress,
+        )
+    out.print(show.verdict_table(found))
+    if found.exact is not None:
+        if found.exact.numbers is not None:
+            out.print(show.numbers_table(found.exact))
+        out.print(show.task_line(found.exact), soft_wrap=True)
+    if (attacks := show.attack_table(found)) is not None:
+        out.print(attacks)
+    for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes):
+        out.print(line, soft_wrap=True, markup=False)
+    if found.exact is not None and task.floor_plan is not None:
+        from cisr.audit.picture import audit_map
+
+        picture = folder / "map.png"
+        with writing(picture):
+            audit_map(task, found.exact, picture)
+        out.print(f"Map: {picture}", soft_wrap=True)
+    with writing(folder / "counterexamples"):
+        kept = show.keep_counterexamples(task, found, folder)
+    for path in kept:
+        out.print(f"Counterexample: cisr audit {task_name} --replay {path}", soft_wrap=True, markup=False)
+    write_json(json_path, found.to_json())
+    if found.refuted:
+        raise SystemExit(1)
+
+
+def _replay(task: Task, path: Path, folder: Path) -> None:
+    """Play a counterexample again, say whether the same came out, and draw it."""
+    from cisr.audit.counterexample import Counterexample
+    from cisr.audit.counterexample import replay as play_again
+    from cisr.audit.episode_picture import draw
+
+    example = Counterexample.load(path)
+    again = play_again(task, example)
+    out.print(str(example) + ".", soft_wrap=True, markup=False)
+    if not again:
+        out.print(f"The replay differs: {again.difference}", soft_wrap=True, markup=False)
+        raise SystemExit(1)
+    picture = folder / f"{path.stem}-replay.png"
+    with writing(picture):
+        draw(task, example, picture)
+    out.print(f"The replay is the same, step by step. Picture: {picture}", soft_wrap=True)

@@ -1,0 +1,158 @@
+"""`cisr compare`."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cisr.cli.console import (
+    BatchOption,
+    Evaluation,
+    EvaluationOption,
+    JsonOption,
+    Lane,
+    LaneOption,
+    Scale,
+    ScaleOption,
+    SeedOption,
+    StoreOption,
+    StudentOption,
+    TaskName,
+    WorkersOption,
+    ago,
+    default_store,
+    err,
+    interruptible,
+    out,
+    write_json,
+    writing,
+)
+from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
+from cisr.errors import ConfigError
+from cisr.lesson import load_student
+from cisr.reproduce import published_teachers
+from cisr.store import Store
+from cisr.task import Task
+from cisr.tasks import get_task
+
+
+def compare(
+    task_name: TaskName,
+    curricula: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CURRICULUM...",
+            help="A JSON file, an intervention's name, a published teacher's (FL-A, LL-A), none, bandit, Back-x or "
+            "Incremental-x.",
+        ),
+    ],
+    students: Annotated[int, typer.Option(help="New students under each curriculum.")] = 10,
+    scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this PNG or PDF.")] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(help="Film what the finished students do, into this GIF or (with ffmpeg) MP4."),
+    ] = None,
+    trajectories: Annotated[
+        Path | None,
+        typer.Option(help="Draw the first curriculum's median student under each intervention into this PNG or PDF."),
+    ] = None,
+    deploy_each_unit: Annotated[
+        bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
+    ] = False,
+    evaluate_in: EvaluationOption = Evaluation.M,
+    workers: WorkersOption = None,
+    batch: BatchOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Train fresh students under each curriculum and compare how they end up, with intervals."""
+    from cisr.compare import compare as run_comparison
+    from cisr.progress import Meter
+    from cisr.report.figures import check_scenery, rescues_figure
+    from cisr.report.film import check_film, film, median_student
+    from cisr.report.tables import comparison_table
+    from cisr.trajectories import by_student
+
+    task = get_task(task_name, scale.value, student)
+    policies = dict(parse_curriculum(text, task) for text in curricula)
+    for policy in policies.values():
+        for name in policy.interventions_used:
+            task.intervention(name)
+    if video is not None:
+        check_film(video, task)
+    if trajectories is not None:
+        check_scenery(task)
+    path = store or default_store(task, student, seed)
+    began = time.monotonic()
+    with Store(path) as opened:
+        meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
+        meter.already(
+            [
+                t.name
+                for label in policies
+                for t in opened.transcripts(f"compare/{label}/")[:students]
+                if t.deployment or t.error
+            ]
+        )
+        with meter, interruptible():
+            comparison = run_comparison(
+                task,
+                policies,
+                n_students=students,
+                store=opened,
+                seed=seed,
+                lane=lane.value,
+                evaluate_in=evaluate_in.value,
+                deploy_each_unit=deploy_each_unit,
+                n_workers=workers,
+                batch=batch,
+                listener=meter,
+            )
+        if video is not None:
+            with writing(video):
+                film(opened, task, comparison.transcripts, video, seed=seed)
+        shown = median_student(next(iter(comparison.transcripts.values())))
+        if trajectories is not None and shown is not None:
+            with writing(trajectories):
+                rescues_figure(task, trajectories, act=by_student(task, load_student(opened, task, shown)), seed=seed)
+    out.print(comparison_table(comparison))
+    for transcripts in comparison.transcripts.values():
+        for transcript in transcripts:
+            if transcript.error:
+                out.print(f"Failed: {transcript.error}", soft_wrap=True)
+    out.print(f"{students * len(policies)} students in {ago(began)}; everything is kept in {path}", soft_wrap=True)
+    if figure is not None:
+        from cisr.report.figures import learning_curves
+
+        with writing(figure):
+            learning_curves(comparison, figure)
+        out.print(f"Learning curves: {figure}", soft_wrap=True)
+    if video is not None:
+        out.print(f"Film: {video}", soft_wrap=True)
+    if trajectories is not None and shown is not None:
+        out.print(f"Student {shown} under each intervention: {trajectories}", soft_wrap=True)
+    write_json(json_path, comparison.to_json())
+
+
+def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
+    """A label and a policy from what a user may name on the command line."""
+    if text == "bandit":
+        return "bandit", Bandit(task.choices)
+    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
+        return text, named_policy(text, task.n_units)
+    published = published_teachers(task.name)
+    if text in published:
+        return text, published[text]
+    path = Path(text)
+    if path.suffix == ".json" or path.exists():
+        return path.stem, load_policy(path)
+    known = ", ".join((*task.intervention_names, *published, "none", "bandit"))
+    raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")

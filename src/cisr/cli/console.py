@@ -1,0 +1,169 @@
+"""What all commands share: the application, its options, and how they print, write and stop."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cisr.errors import ConfigError
+from cisr.task import Task
+from cisr.tasks import get_task
+
+app = typer.Typer(
+    help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+out = Console(width=None if sys.stdout.isatty() else 130)
+
+
+err = Console(stderr=True)
+
+
+class Scale(StrEnum):
+    paper = "paper"
+    quick = "quick"
+
+
+class Lane(StrEnum):
+    auto = "auto"
+    compiled = "compiled"
+    gymnasium = "gymnasium"
+
+
+class TeacherKind(StrEnum):
+    paper = "paper"
+    ours = "ours"
+    random = "random"
+
+
+class Evaluation(StrEnum):
+    M = "M"
+    M0 = "M0"
+
+
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")
+]
+
+
+ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
+
+
+StudentOption = Annotated[
+    str | None,
+    typer.Option("--student", help="The kind of students, see `cisr tasks`. (default: the task's)", show_default=False),
+]
+
+
+LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from; auto is compiled where the task can.")]
+
+
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="SQLite file that keeps everything. (default: runs/TASK[-STUDENT]-SCALE-SEED.sqlite)",
+        show_default=False,
+    ),
+]
+
+
+SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
+
+
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Write machine-readable results here.")]
+
+
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(help="Worker processes; results do not depend on it. (default: one per core)", show_default=False),
+]
+
+
+BatchOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Students trained together at most, for a new store; fewer need less memory. (default: what suits this "
+        "machine)",
+        show_default=False,
+    ),
+]
+
+
+EvaluationOption = Annotated[
+    Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
+]
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False) -> None:
+    """Every command takes --help."""
+
+
+def default_store(task: Task, student: str | None, seed: int, prefix: str = "") -> Path:
+    """A file for each task, scale, seed and kind of student; the task's usual kind goes without saying."""
+    usual = student is None or student == get_task(task.name, Scale(task.scale).value).student_kind
+    name = "-".join([task.name, *([] if usual else [str(student)]), task.scale, str(seed)])
+    return Path("runs") / f"{prefix}{plain(name)}.sqlite"
+
+
+def plain(name: str) -> str:
+    """A name that can be part of a file's."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
+def ago(began: float) -> str:
+    seconds = time.monotonic() - began
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+def describe(policy: dict[str, Any]) -> str:
+    steps = [policy["interventions"][0]]
+    for name, threshold in zip(policy["interventions"][1:], policy["thresholds"], strict=True):
+        steps.append(
+            f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
+        )
+    return " ".join(steps)
+
+
+def write_json(path: Path | None, record: dict[str, Any]) -> None:
+    if path is not None:
+        with writing(path):
+            path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("Stopped. Finished units are kept: run the same command again to go on.")
+        raise SystemExit(130) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a file that cannot be written into one line."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"Cannot write {path}: {error}.") from error
+
+
+def complain(message: str) -> None:
+    print(f"cisr: {' '.join(message.split())}", file=sys.stderr)

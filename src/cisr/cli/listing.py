@@ -1,0 +1,103 @@
+"""`cisr tasks`, `cisr bench` and `cisr report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cisr.cli.console import (
+    JsonOption,
+    Scale,
+    ScaleOption,
+    SeedOption,
+    StudentOption,
+    TaskName,
+    err,
+    out,
+    write_json,
+)
+from cisr.lesson import student_config
+from cisr.tasks import BUILT_IN, SCALES, get_task, student_kinds
+
+
+def tasks(json_path: JsonOption = None) -> None:
+    """List tasks, their interventions, their kinds of students and these students' defaults."""
+    table = Table(title="Tasks", title_justify="left")
+    for column in ("task", "scale", "interventions (τ)", "students", "what it is"):
+        table.add_column(column)
+    records = []
+    for name in BUILT_IN:
+        for scale in SCALES:
+            task = get_task(name, scale)
+            shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
+            student = student_config(task, 0, "example")
+            others = [kind for kind in student_kinds(name) if kind != task.student_kind]
+            kinds = f"{task.student_kind}, {task.n_units} units; or {', '.join(others)}"
+            table.add_row(name, scale, shown, kinds, task.description)
+            records.append(
+                {
+                    "task": name,
+                    "scale": scale,
+                    "interventions": [{"name": i.name, "tau": i.tau, "kappa": i.kappa} for i in task.interventions],
+                    "student": student.to_json(),
+                    "student_kind": task.student_kind,
+                    "student_kinds": list(student_kinds(name)),
+                    "n_units": task.n_units,
+                }
+            )
+    out.print(table)
+    write_json(json_path, {"tasks": records})
+
+
+def bench(
+    task_name: TaskName,
+    scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
+    intervention: Annotated[
+        str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Turns that each lane gets.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Time measured in each turn, at least.")] = 20.0,
+    students: Annotated[
+        int | None,
+        typer.Option(help="Students in a batch. (default: 4 on each core, 256 on an accelerator)", show_default=False),
+    ] = None,
+    lanes: Annotated[str, typer.Option(help="What to measure, with commas between.")] = "compiled,gymnasium,sb3",
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Measure how fast students learn on each lane and by Stable-Baselines3, on the same work."""
+    from cisr.bench import bench as measure
+    from cisr.bench.table import throughput_table, what_is_compared
+
+    found = measure(
+        get_task(task_name, scale.value, student),
+        intervention=intervention,
+        lanes=[lane.strip() for lane in lanes.split(",")],
+        repetitions=repetitions,
+        seconds=seconds,
+        students=students,
+        seed=seed,
+        say=lambda line: err.print(line, soft_wrap=True, markup=False, highlight=False),
+    )
+    out.print(throughput_table(found))
+    out.print(what_is_compared(found), soft_wrap=True)
+    for line in found.left_out:
+        out.print(line, soft_wrap=True, markup=False)
+    write_json(json_path, found.to_json())
+
+
+def report(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="SQLite file that train or compare has made.")],
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where to write the page. (default: beside the store)", show_default=False),
+    ] = None,
+) -> None:
+    """Write the HTML report on a store: one page that needs no network. A study may still be running on the store."""
+    from cisr.report.page import write_page
+
+    out.print(str(write_page(store, target)), soft_wrap=True, markup=False, highlight=False)

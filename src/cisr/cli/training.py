@@ -1,0 +1,196 @@
+"""`cisr train` and `cisr reproduce`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cisr.cli.console import (
+    BatchOption,
+    Evaluation,
+    EvaluationOption,
+    JsonOption,
+    Lane,
+    LaneOption,
+    Scale,
+    ScaleOption,
+    SeedOption,
+    StoreOption,
+    StudentOption,
+    TaskName,
+    TeacherKind,
+    WorkersOption,
+    ago,
+    default_store,
+    describe,
+    err,
+    interruptible,
+    out,
+    write_json,
+    writing,
+)
+from cisr.curricula import save_policy
+from cisr.store import Round, Store
+from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
+from cisr.task import Task
+from cisr.tasks import get_task
+
+
+def train(
+    task_name: TaskName,
+    rounds: Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")] = None,
+    initial: Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")] = None,
+    students: Annotated[int | None, typer.Option(help="Students that try each policy.")] = None,
+    teacher: Annotated[
+        TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. (default: the task's)")
+    ] = None,
+    scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    curriculum: Annotated[
+        Path | None, typer.Option(help="Where to write the best curriculum. (default: beside the store)")
+    ] = None,
+    evaluate_in: EvaluationOption = Evaluation.M,
+    workers: WorkersOption = None,
+    batch: BatchOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
+    from cisr.progress import Meter
+
+    task = get_task(task_name, scale.value, student)
+    path = store or default_store(task, student, seed)
+    target = curriculum or path.with_name(path.stem + "-curriculum.json")
+    began = time.monotonic()
+    with Store(path) as opened:
+        study = Study(
+            task,
+            store=opened,
+            seed=seed,
+            n_initial=initial,
+            n_rounds=rounds,
+            class_size=students,
+            teacher=_teacher(task, teacher),
+            lane=lane.value,
+            evaluate_in=evaluate_in.value,
+            n_workers=workers,
+            batch=batch,
+        )
+        best: list[float] = []
+
+        def show_round(number: int, result: Round) -> None:
+            best.extend([] if result.score is None else [result.score])
+            meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
+
+        meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
+        meter.already([t.name for t in opened.transcripts("study/") if t.deployment or t.error])
+        with interruptible():
+            say_what_is_safe(task, opened)
+        with meter, interruptible():
+            result = study.run(meter, show_round)
+    with writing(target):
+        save_policy(result.policy, target)
+    failed = sum(t.error is not None for t in result.transcripts)
+    out.print(f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students in {ago(began)}.")
+    if failed:
+        out.print(f"{failed} students failed; their errors are in the store.")
+    out.print(f"Failures in training, all students together: {result.training_failures:,}")
+    out.print(f"Best curriculum: {describe(result.policy.to_json())}")
+    out.print(f"Written to {target}; everything is kept in {path}", soft_wrap=True)
+    write_json(
+        json_path,
+        {
+            "task": task.name,
+            "scale": task.scale,
+            "policy": result.policy.to_json(),
+            "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],
+            "training_failures": result.training_failures,
+            "students": len(result.transcripts),
+            "failed_students": failed,
+        },
+    )
+
+
+def reproduce(
+    task_name: TaskName,
+    teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
+    students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
+    scale: ScaleOption = Scale.paper,
+    student: StudentOption = None,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
+    ] = None,
+    workers: WorkersOption = None,
+    batch: BatchOption = None,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Reproduce the paper's table and figure, beside the paper's numbers; goes on where it was stopped."""
+    from cisr import reproduce as reproduction
+    from cisr.progress import Meter
+    from cisr.report.figures import learning_curves
+    from cisr.report.tables import reproduction_table
+
+    task = get_task(task_name, scale.value, student)
+    path = store or default_store(task, student, seed, "reproduce-")
+    began = time.monotonic()
+    with Store(path) as opened:
+        meter = Meter(
+            err,
+            f"Reproducing {task.name}",
+            task.n_units,
+            reproduction.n_students_in_all(task, teachers, students),
+        )
+        meter.already([t.name for t in opened.transcripts() if t.deployment or t.error])
+        with interruptible():
+            say_what_is_safe(task, opened)
+        with meter, interruptible():
+            result = reproduction.reproduce(
+                task,
+                opened,
+                n_teachers=teachers,
+                n_students=students,
+                seed=seed,
+                lane=lane.value,
+                n_workers=workers,
+                batch=batch,
+                listener=meter,
+            )
+    out.print(reproduction_table(result))
+    for kind, policies in result.policies.items():
+        for number, policy in enumerate(policies, 1):
+            out.print(f"{kind} {number}: {describe(policy.to_json())}", soft_wrap=True)
+    target = figure or path.with_suffix(".png")
+    with writing(target):
+        learning_curves(result.pictured(), target.with_suffix(".png"), target.with_suffix(".pdf"))
+    out.print(f"In {ago(began)}; everything is kept in {path}, the figure is {target}", soft_wrap=True)
+    write_json(json_path, result.to_json())
+
+
+def say_what_is_safe(task: Task, store: Store) -> None:
+    """The quick audit, before the first student is trained."""
+    from cisr.audit.report import keep_quick_audit
+    from cisr.audit.show import in_one_line
+    from cisr.progress import counting
+
+    with counting(err, f"Auditing {task.name}") as progress:
+        kept = keep_quick_audit(task, store, progress)
+    err.print(in_one_line(kept["interventions"]), soft_wrap=True, markup=False, highlight=False)
+
+
+def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:
+    if kind is None:
+        return default_teacher(task)
+    if kind is TeacherKind.random:
+        return random_teacher
+    setting: Literal["paper", "ours"] = "paper" if kind is TeacherKind.paper else "ours"
+    return default_teacher(dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, setting=setting)))
