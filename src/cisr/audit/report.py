@@ -173,7 +173,8 @@ def _verdict(
     from cisr.audit.attack import falsify
 
     if not counts:  # nobody doubts that students can fail without help: random play shows how often
-        attack = {**attack, "built_in": ("random",), "attackers": None}
+        enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
+        attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
     found = falsify(task, name, progress=lambda what, steps: progress(f"{name}: {what}", steps), **attack)
     return Verdict(
         name=name,
