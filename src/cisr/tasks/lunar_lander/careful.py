@@ -17,7 +17,7 @@ from cisr.intervention import Array
 from cisr.tasks.lunar_lander.flight import ANGLE, LIFT, SPIN, VX, VY, X, Y, moved
 
 INNER_PAD = 0.1
-EDGE = 0.8
+EDGE, WITHIN_EDGE = 0.8, 0.7
 CEILING, BELOW_CEILING = 1.7, 1.4
 LOWEST = 0.2
 """Height over the funnel that a lander must keep beside the pad."""
@@ -67,19 +67,22 @@ def off_the_pad(slope: float) -> Callable[[Array], Array]:
 
 
 def steadied(slope: float) -> Callable[[Array, Array, Array], Array]:
-    """Over the pad up by 0.1. Beside it by w upwards and inwards, but not past the middle, where
+    """Over the pad up by 0.1. Beside it by w upwards and inwards, with
 
-        w = max(0.15, (0.35 − h) / (1 + a))
+        w = max(0.15, (0.35 − h) / (1 + a)),
 
-    leads to a height over the funnel of at least 0.35. Never above 1.4."""
+    but not past the middle, not above 1.4, within 0.7, and to a height over the funnel of at least 0.35 in any case.
+    """
 
     def reset(state: Array, history: Array, u: Array) -> Array:
         xp = state.__array_namespace__()
         x, y = state[..., X], state[..., Y]
         way = xp.maximum(SHORTEST_RESCUE, (ENOUGH - height(slope, state)) / (1 + slope))
+        high = xp.clip(y + way, ENOUGH, BELOW_CEILING)
+        far = xp.clip(abs(x) - way, 0.0, xp.minimum(INNER_PAD + (high - ENOUGH) / slope, WITHIN_EDGE))
         beside = abs(x) > INNER_PAD
-        across = xp.where(beside, -xp.sign(x) * xp.minimum(way, abs(x)), 0.0)
-        up = xp.where(beside, way, LIFT)
-        return moved(state, across, xp.minimum(y + up, BELOW_CEILING) - y)
+        across = xp.where(beside, xp.sign(x) * far - x, 0.0)
+        up = xp.where(beside, high, xp.clip(y + LIFT, LIFT / 2, BELOW_CEILING)) - y
+        return moved(state, across, up)
 
     return reset

@@ -1,0 +1,59 @@
+"""Chimney and Funnel: rescues lead out of the trigger set from anywhere, and random play does not fail."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cisr import get_task
+from cisr.cmdp import InducedCMDPs
+from cisr.tasks.lunar_lander.flight import DIMENSION, HULL, X, Y
+
+TASK = get_task("lunar-lander")
+OURS = ("Chimney", "Funnel")
+
+
+def anywhere(n=50_000):
+    """States all over the map and beyond, at any speed and tilt."""
+    rng = np.random.default_rng(0)
+    states = np.zeros((n, DIMENSION))
+    states[:, :HULL] = rng.normal(0, 2, (n, HULL))
+    states[:, X], states[:, Y] = rng.uniform(-1.2, 1.2, n), rng.uniform(-0.5, 4, n)
+    return states
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_rescue_leads_out_of_the_trigger_set_and_keeps_to_its_side(name):
+    one = TASK.intervention(name)
+    rescued = anywhere()[one.triggered(anywhere())]
+    placed = one.reset.fn(rescued, rescued[:, None], np.empty((len(rescued), 0)))
+    assert len(rescued) > 10_000
+    assert not one.triggered(placed).any()
+    assert (placed[:, X] * rescued[:, X] >= 0).all()
+    np.testing.assert_array_equal(placed[:, 2:6], 0.0)
+    by_jax = one.reset.fn(jnp.asarray(rescued), jnp.asarray(rescued[:, None]), jnp.empty((len(rescued), 0)))
+    np.testing.assert_allclose(by_jax, placed, atol=1e-4)
+
+
+def test_the_papers_rescues_may_lead_back_into_the_trigger_set():
+    wide = TASK.intervention("Wide")
+    rescued = anywhere()[wide.triggered(anywhere())]
+    assert wide.triggered(wide.reset.fn(rescued, rescued[:, None], np.empty((len(rescued), 0)))).mean() > 0.1
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_random_play_does_not_fail(name):
+    row = InducedCMDPs(TASK, TASK.intervention(name), [TASK.make_env() for _ in range(20)])
+    row.seed(range(20))
+    rng, held = np.random.default_rng(1), np.zeros(20, int)
+    for t in range(400):
+        held = rng.integers(4, size=20) if t % 10 == 0 else held
+        step = row.step(held)
+        assert not step.failed.any()
+        for k in np.flatnonzero(step.terminated | step.truncated):
+            row.restart(int(k))
+    row.close()
+
+
+def test_teachers_choose_from_the_papers_two():
+    assert TASK.choices == ("Narrow", "Wide")
+    assert TASK.intervention_names == ("Narrow", "Wide", *OURS)
