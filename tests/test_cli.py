@@ -95,7 +95,9 @@ def test_compare_knows_the_published_teachers_of_a_task_by_name():
     assert label == "LL-A" and policy.interventions == ("Narrow", "Wide")
     assert policy.thresholds == (Threshold(min_return=22.84, max_violation=3.434),)
     assert parse_curriculum("FL-B", get_task("frozen-lake"))[1].interventions == ("SR1", "HR", "HR")
-    with pytest.raises(ConfigError, match="no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, LL-A, LL-B"):
+    with pytest.raises(
+        ConfigError, match="no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, Chimney, Funnel, LL-A, LL-B"
+    ):
         parse_curriculum("FL-A", get_task("lunar-lander"))
 
 

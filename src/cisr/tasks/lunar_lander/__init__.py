@@ -26,6 +26,7 @@ from cisr.tasks.lunar_lander.flight import (
     off_the_pad,
     out_of_map,
     over_the_pad,
+    papers_lines,
     reward,
     scenery,
     steadied,
@@ -51,6 +52,7 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
 )
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
+CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
 """Slopes of the trigger line and of the reset line."""
 STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
 """Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
@@ -119,10 +121,12 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         reward=reward,
         interventions=(
             *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
-            ours("Chimney", 20.0),
-            ours("Funnel", 1.0),
+            *(ours(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
         ),
-        scenery=scenery(FUNNELS),
+        scenery=scenery(
+            {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
+            | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
+        ),
         horizon=HORIZON,
         constraint_form="sum",
         safe_evaluation="Wide",

@@ -12,9 +12,10 @@ These are not certified either; `docs/results/lunar-lander.md` says how they sto
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from cisr.intervention import Array
-from cisr.tasks.lunar_lander.flight import ANGLE, LIFT, SPIN, VX, VY, X, Y, moved
+from cisr.tasks.lunar_lander.flight import ANGLE, LIFT, SPIN, VX, VY, X, Y, funnel_line, moved
 
 INNER_PAD = 0.1
 EDGE, WITHIN_EDGE = 0.8, 0.7
@@ -24,6 +25,14 @@ LOWEST = 0.2
 ENOUGH = 0.35
 """Height over the funnel to which a rescue leads, at least."""
 SHORTEST_RESCUE = 0.15
+
+
+def lines(slope: float) -> dict[str, Any]:
+    """Where a careful funnel triggers, and how high over it rescues lead."""
+    return {
+        "trigger": funnel_line(slope, INNER_PAD, LOWEST, EDGE),
+        "reset": funnel_line(slope, INNER_PAD, ENOUGH, WITHIN_EDGE),
+    }
 
 
 def height(slope: float, state: Array) -> Array:

@@ -87,24 +87,30 @@ def off_the_pad(slope: float) -> Callable[[Array], Array]:
     return trigger
 
 
-def scenery(funnels: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    """The pad, and for each funnel of a slope a and a reset slope a' the two lines, in units of x and y."""
+def funnel_line(slope: float, pad: float, foot: float, edge: float) -> list[list[list[float]]]:
+    """The line y = foot + a(|x| − pad), left and right, from the pad up to the sky or the edge of the map."""
+    outside = min((SKY - foot) / slope, edge - pad)
+    up = [[edge, SKY]] if outside == edge - pad else []
+    return both_sides([[pad, 0.0], [pad, foot], [pad + outside, foot + slope * outside], *up])
 
-    def both_sides(right: list[list[float]]) -> list[list[list[float]]]:
-        return [[[-x, y] for x, y in right], right]
 
-    drawn = {}
-    for name, (slope, reset_slope) in funnels.items():
-        outside = min((SKY - LEG_HEIGHT) / slope, EDGE - PAD)  # of the pad, where the funnel ends
-        edge = [[EDGE, SKY]] if outside == EDGE - PAD else []
-        trigger = [[PAD, 0.0], [PAD, LEG_HEIGHT], [PAD + outside, LEG_HEIGHT + slope * outside], *edge]
-        reset = [[PAD, 0.0], [PAD + min(SKY / reset_slope, MAP - PAD), min(SKY, reset_slope * (MAP - PAD))]]
-        drawn[name] = {"trigger": both_sides(trigger), "reset": both_sides(reset)}
+def both_sides(right: list[list[float]]) -> list[list[list[float]]]:
+    return [[[-x, y] for x, y in right], right]
+
+
+def papers_lines(slope: float, reset_slope: float) -> dict[str, Any]:
+    """Where an intervention of the paper triggers, and where its rescues lead."""
+    reset = [[PAD, 0.0], [PAD + min(SKY / reset_slope, MAP - PAD), min(SKY, reset_slope * (MAP - PAD))]]
+    return {"trigger": funnel_line(slope, PAD, LEG_HEIGHT, EDGE), "reset": both_sides(reset)}
+
+
+def scenery(lines: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The pad, and the lines of each intervention, in units of x and y."""
     return {
         "axes": ["x", "y"],
         "limits": [[-1.1, 1.1], [-0.3, SKY]],
         "lines": {"landing pad": [[[-PAD, 0.0], [PAD, 0.0]]]},
-        "interventions": drawn,
+        "interventions": dict(lines),
     }
 
 
