@@ -28,12 +28,14 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A mean over students, its standard error, and a 95 % bootstrap interval; NaN where there are too few students."""
+    """A mean over students, its standard error, a 95 % bootstrap interval, and the median, which a few students that
+    learned nothing do not move; NaN where there are too few students."""
 
     mean: float
     sem: float
     low: float
     high: float
+    median: float
 
     def to_json(self) -> dict[str, float | None] | None:
         """JSON has no NaN: null stands for it."""
@@ -44,6 +46,7 @@ class Estimate:
             "sem": None if math.isnan(self.sem) else self.sem,
             "low": self.low,
             "high": self.high,
+            "median": self.median,
         }
 
 
@@ -159,12 +162,12 @@ def estimate(values: Sequence[float], seed: int = 0) -> Estimate:
     """Mean, standard error and the percentile bootstrap interval of the mean; students are the unit resampled."""
     data = np.asarray(values, float)
     if not len(data):
-        return Estimate(mean=math.nan, sem=math.nan, low=math.nan, high=math.nan)
+        return Estimate(mean=math.nan, sem=math.nan, low=math.nan, high=math.nan, median=math.nan)
     rng = np.random.default_rng(derive_seed(seed, "bootstrap"))
     means = data[rng.integers(len(data), size=(RESAMPLES, len(data)))].mean(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
     sem = float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else math.nan
-    return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high))
+    return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high), median=float(np.median(data)))
 
 
 def enrol(

@@ -20,13 +20,14 @@ def comparison_table(comparison: Comparison) -> Table:
         box=SIMPLE_HEAD,
     )
     table.add_column("curriculum", no_wrap=True)
-    headings = ("success", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
+    headings = ("success", "median", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in comparison.rows:
         table.add_row(
             row.curriculum,
             shown(row.success, 3),
+            "–" if math.isnan(row.success.median) else f"{row.success.median:.3f}",
             shown(row.mean_return, 2),
             shown(row.training_failures, 0),
             shown(row.rescues, 0),

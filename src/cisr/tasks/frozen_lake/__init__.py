@@ -140,8 +140,8 @@ def _quick_scale() -> Task:
     return replace(
         _paper_scale(),
         scale="quick",
-        description="The paper's lake and search, small perceptron students in classes of 4: a teacher in minutes.",
+        description="The paper's lake and search, small perceptron students in classes of 10: a teacher in minutes.",
         student=SMALL_STUDENT,
         student_kind="perceptron",
-        teaching=replace(PAPER_TEACHING, class_size=4, setting="ours", hyperpriors=None),
+        teaching=replace(PAPER_TEACHING, class_size=10, setting="ours", hyperpriors=None),
     )
