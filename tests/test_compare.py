@@ -55,7 +55,7 @@ def test_the_json_has_the_documented_form(comparison):
     assert record["task"] == "tiny-lake"
     row = record["rows"][0]
     assert {"curriculum", "students", "finished", "success", "return", "training_failures", "rescues"} <= set(row)
-    assert {"mean", "sem", "low", "high"} == set(row["success"])
+    assert {"mean", "sem", "low", "high", "median"} == set(row["success"])
     assert sum(row["outcomes"].values()) == pytest.approx(1.0)
 
 

@@ -80,7 +80,7 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
         *(
             Column(
                 head={"mean_return": "return"}.get(what, what.rpartition("_")[2]),
-                csv=tuple(f"{what}_{part}" for part in ("mean", "sem", "low", "high")),
+                csv=tuple(f"{what}_{part}" for part in ("mean", "sem", "low", "high", "median")),
                 cells=tuple(_estimate(getattr(row, what), DIGITS[what]) for row in rows),
             )
             for what in ESTIMATES
@@ -118,7 +118,7 @@ def uncertain(mean: float, sem: float, digits: int) -> Cell:
 def _estimate(e: Estimate, digits: int) -> Cell:
     cell = uncertain(e.mean, e.sem, digits)
     interval = "" if math.isnan(e.mean) else f" <small>[{fixed(e.low, digits)}, {fixed(e.high, digits)}]</small>"
-    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(e.low), _number(e.high)))
+    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(e.low), _number(e.high), _number(e.median)))
 
 
 def _students(row: Row) -> Cell:
