@@ -56,8 +56,8 @@ def test_the_table_has_the_numbers_of_the_comparison(path, written):
     for label in ("HR", "none"):
         row = rows[label]
         assert float(csv[label][1]) == row.training_failures.mean
-        assert float(csv[label][9]) == row.success.mean
-        assert [float(x) for x in csv[label][13:17]] == list(dataclasses.asdict(row.mean_return).values())
+        assert float(csv[label][11]) == row.success.mean
+        assert [float(x) for x in csv[label][16:21]] == list(dataclasses.asdict(row.mean_return).values())
         assert f"{row.success.mean:.3f} ± {row.success.sem:.3f}" in said(written)
 
 
