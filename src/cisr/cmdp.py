@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -71,6 +73,8 @@ class InducedCMDPs:
         self._account = constraints.opening((len(self.envs),), len(self._tolerance))
         self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
         """What each environment itself told at its last step."""
+        self.transition: Transition
+        """The last step as a whole: where moves led, before any rescue, and where rescues put students."""
         self._observations: list[Any] = [None for _ in self.envs]
         self._uniforms = [np.random.default_rng() for _ in self.envs]
         self._visited: list[list[np.ndarray]] = [[] for _ in self.envs]  # this episode's non-trigger states (d,)
@@ -106,7 +110,7 @@ class InducedCMDPs:
         success = self._judge("success", self.task.success, move) & here
         whose = f"of '{self.intervention.name}'"
         fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) & here for name, trigger in self._triggers]
-        failed, rescued = _any(dangers), _any(fired)
+        failed, rescued = reduce(or_, dangers), reduce(or_, fired)
         self._account, costs = constraints.book(
             self.task.constraint_form, self._account, np.stack([failed, *fired], axis=-1), self._tolerance
         )
@@ -115,9 +119,9 @@ class InducedCMDPs:
         sent_back = rescued & ~terminated & isinstance(self.intervention.reset, ToStart)
         terminated = terminated | sent_back
         truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated & here
+        self.transition = Transition(move, failed, rescued, after, truncated)
         if self.task.reward is not None:
-            paid = self.task.reward(Transition(move, failed, rescued, after, truncated))
-            rewards = np.asarray(paid, float) * here
+            rewards = np.asarray(self.task.reward(self.transition), float) * here
         return Step(
             observations=np.stack(self._observations),
             rewards=rewards,
@@ -208,10 +212,6 @@ class InducedCMDPs:
                 return placed
             case reset:
                 raise AssertionError(f"{reset} places nobody")
-
-
-def _any(facts: list[np.ndarray]) -> np.ndarray:
-    return facts[0] if len(facts) == 1 else np.logical_or.reduce(facts)
 
 
 class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):

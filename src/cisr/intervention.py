@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -95,10 +97,7 @@ class Intervention:
 
     def triggered(self, state: Array) -> Array:
         """Which states (..., d) are in D_i, (...)."""
-        first, *others = (trigger(state) for trigger in self.triggers.values())
-        for other in others:
-            first = first | other
-        return first
+        return reduce(or_, (trigger(state) for trigger in self.triggers.values()))
 
 
 def _never(state: Array) -> Array:

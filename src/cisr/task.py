@@ -6,8 +6,10 @@ All predicates are array code over a leading batch shape `(...)`: they index the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -185,16 +187,17 @@ class Task:
 
     def failed(self, move: Move) -> Array:
         """Is this a visit to D, (...)?"""
-        first, *others = (danger(move) for danger in self.dangers.values())
-        for other in others:
-            first = first | other
-        return first
+        return reduce(or_, (danger(move) for danger in self.dangers.values()))
 
     @property
     def outcomes(self) -> tuple[str, ...]:
         """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes, `other`
         the environment's own."""
         return (*self.dangers, "success", "rescue", "timeout", "other")
+
+    def outcome(self, ways: Sequence[bool]) -> str:
+        """How an episode ended of which these outcomes hold, all but the last, which always does."""
+        return self.outcomes[[*ways, True].index(True)]
 
     def horizon_under(self, intervention: Intervention) -> int:
         return intervention.horizon or self.horizon

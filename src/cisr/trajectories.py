@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,25 +73,19 @@ def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "no
     """One episode in M_i, moment by moment; `env` is one that the task made."""
     from cisr.cmdp import InducedCMDPs  # brings in gymnasium
 
-    read: list[np.ndarray] = []
-
-    def read_state(env: gymnasium.Env[Any, Any]) -> np.ndarray:
-        read.append(np.array(task.read_state(env)))
-        return read[-1]
-
-    # The step reads the state that its move led to, which a rescue then leaves.
-    row = InducedCMDPs(replace(task, read_state=read_state), task.intervention(under), [env])
+    row = InducedCMDPs(task, task.intervention(under), [env])
     observation = row.seed([seed])[0]
-    yield Moment(read[-1], read[-1], False, 0.0, None)
+    start = np.array(task.read_state(env))
+    yield Moment(start, start, False, 0.0, None)
     total, ended = 0.0, False
     while not ended:
         step = row.step(np.array([act(observation)]))
         observation = step.observations[0]
         total += float(step.rewards[0])
         ended = bool(step.terminated[0] or step.truncated[0])
-        outcome = task.outcomes[[*step.ways[0].tolist(), True].index(True)] if ended else None
+        outcome = task.outcome(step.ways[0].tolist()) if ended else None
         after = np.array(task.read_state(env))
-        yield Moment(read[-1], after, bool(step.rescued[0]), total, outcome)
+        yield Moment(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 
 
 def by_student(task: Task, student: Student, seed: int = 0) -> Act:

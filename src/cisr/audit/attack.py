@@ -17,6 +17,7 @@ from cisr.audit.counterexample import Counterexample, replay
 from cisr.audit.falsification import Attack, Falsification, Training, upper_bound
 from cisr.audit.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
 from cisr.audit.trained import Trained, train_attacker
+from cisr.audit.verdict import check_confidence
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.lesson import choose_lane
@@ -53,8 +54,7 @@ def falsify(
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
-    if not 0 < confidence < 1:
-        raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")
+    check_confidence(confidence)
     check_seed(seed)
     choose_lane(task, lane)
     root = derive_seed(seed, "falsify", task.name, under.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from cisr.cmdp import InducedCMDPs
 from cisr.errors import CisrError, ConfigError, TaskError
-from cisr.intervention import Array, Intervention
+from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
-from cisr.task import Task, Transition
+from cisr.task import Task
 
 Script = Callable[[np.ndarray], Any]
 """script(state (d,)) -> action: a worst case that the user has in mind."""
@@ -119,8 +119,7 @@ class Arena:
         self._task = task
         self.env = task.make_env()
         self.space = self.env.action_space
-        recorded = replace(task, reward=self._witness)
-        self._cmdp = InducedCMDPs(recorded, intervention, [self.env])
+        self._cmdp = InducedCMDPs(task, intervention, [self.env])
 
     def __enter__(self) -> Arena:
         return self
@@ -150,7 +149,7 @@ class Arena:
         while True:
             action = self._checked(attacker.act(observation, state))
             step = self._cmdp.step(action[None])
-            seen = self._seen
+            seen = self._cmdp.transition
             put = bool(seen.rescued[0]) and not step.terminated[0]
             state = np.array(seen.after[0] if put else seen.move.state[0])
             turns.append(
@@ -164,8 +163,9 @@ class Arena:
             )
             observation = step.observations[0]
             if step.terminated[0] or step.truncated[0]:
-                dangers = [name for name, seen in zip(self._task.dangers, step.ways[0], strict=False) if seen]
-                return Episode(seed=seed, start=start, turns=tuple(turns), danger=dangers[0] if dangers else None)
+                outcome = self._task.outcome(step.ways[0].tolist())
+                danger = outcome if outcome in self._task.dangers else None
+                return Episode(seed=seed, start=start, turns=tuple(turns), danger=danger)
 
     def _checked(self, action: Any) -> np.ndarray:
         try:
@@ -176,8 +176,3 @@ class Arena:
         if given.shape != self.space.shape or not whole or not self.space.contains(given):
             raise ConfigError(f"An attacker answered the action {action!r}: give an element of {self.space}.")
         return given
-
-    def _witness(self, transition: Transition) -> Array:
-        """A reward hook sees whole steps; the reward stays what it was."""
-        self._seen = transition
-        return transition.move.reward if self._task.reward is None else self._task.reward(transition)

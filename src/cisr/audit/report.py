@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.audit.exact import ExactAudit, exact_audit
-from cisr.audit.verdict import EventualSafety, eventual_safety
+from cisr.audit.verdict import EventualSafety, check_confidence, eventual_safety
 from cisr.errors import ConfigError
 from cisr.intervention import NONE
 from cisr.model import model_of
@@ -120,8 +120,7 @@ def audit(
     A finite task is audited exactly. Everything else is attacked for about `budget` environment steps for each
     intervention; `attackers` are scripted worst cases by name, state (d,) -> action.
     """
-    if not 0 < confidence < 1:
-        raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")
+    check_confidence(confidence)
     check_seed(seed)
     attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
     return _audit(task, interventions, {"budget": budget, **attack}, check=True, progress=progress)

@@ -57,18 +57,17 @@ def task_line(exact: ExactAudit) -> str:
 
 def attack_table(report: AuditReport) -> Table | None:
     """What each attacker did; None where nothing was attacked."""
-    attacked = [v for v in report.verdicts if v.falsification is not None]
+    attacked = [(v.name, v.falsification) for v in report.verdicts if v.falsification is not None]
     if not attacked:
         return None
-    confidence = attacked[0].falsification.confidence if attacked[0].falsification else 0.0
+    confidence = attacked[0][1].confidence
     table = Table(title="Attacks by frozen attackers", title_justify="left")
     for column in ("intervention", "attacker", "episodes", "failures", f"failures per episode ≤ ({confidence:.0%})"):
         table.add_column(column, justify="left" if column in ("intervention", "attacker") else "right")
-    for verdict in attacked:
-        assert verdict.falsification is not None
-        for attack in verdict.falsification.attacks:
+    for name, falsification in attacked:
+        for attack in falsification.attacks:
             table.add_row(
-                verdict.name,
+                name,
                 attack.attacker,
                 f"{attack.episodes:,}",
                 f"{attack.failures:,}",
@@ -85,7 +84,6 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> list[
     for verdict in report.verdicts:
         examples = () if verdict.falsification is None or not verdict.counts else verdict.falsification.counterexamples
         for number, example in enumerate(examples, 1):
-            folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{verdict.name}-{example.attacker}-{number}.json"
             example.save(path)
             draw(task, example, path.with_suffix(".png"))

@@ -13,8 +13,9 @@ import numpy as np
 from cisr.audit.induced import Induced
 from cisr.audit.reachability import explore, failing_moves
 from cisr.constraints import Form, tolerances
+from cisr.errors import ConfigError
 from cisr.intervention import Intervention
-from cisr.model import said
+from cisr.model import FiniteModel, said
 
 State = tuple[float, ...]
 Status = Literal["certified", "refuted", "undecided"]
@@ -154,27 +155,11 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
     ]
     resets = np.flatnonzero(induced.placed)
     for k, probability in _merged(induced, resets[inside[induced.lands[resets]]]):
-        violations.append(
-            Violation(
-                kind="resets into the trigger set",
-                state=model.vector(model.source[k]),
-                action=int(model.action[k]),
-                probability=probability,
-                next_state=model.vector(model.target[k]),
-                landed=model.vector(induced.lands[k]),
-            )
-        )
+        landed = model.vector(induced.lands[k])
+        violations.append(Violation(kind="resets into the trigger set", **_move(model, k, probability), landed=landed))
     outside = induced.explored & ~inside
     for k, probability in _merged(induced, np.flatnonzero(judged.failed & outside[model.source])):
-        violations.append(
-            Violation(
-                kind="fails outside the trigger set",
-                state=model.vector(model.source[k]),
-                action=int(model.action[k]),
-                probability=probability,
-                next_state=model.vector(model.target[k]),
-            )
-        )
+        violations.append(Violation(kind="fails outside the trigger set", **_move(model, k, probability)))
     return tuple(violations)
 
 
@@ -216,14 +201,18 @@ def _after(steps: int) -> str:
 
 
 def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
-    model = induced.model
     for k, probability in _merged(induced, failing):
-        yield Offence(
-            state=model.vector(model.source[k]),
-            action=int(model.action[k]),
-            probability=probability,
-            next_state=model.vector(model.target[k]),
-        )
+        yield Offence(**_move(induced.model, k, probability))
+
+
+def _move(model: FiniteModel, k: int, probability: float) -> dict[str, Any]:
+    """Move k of a model, in the words of violations and offences."""
+    return {
+        "state": model.vector(model.source[k]),
+        "action": int(model.action[k]),
+        "probability": probability,
+        "next_state": model.vector(model.target[k]),
+    }
 
 
 def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
@@ -236,3 +225,8 @@ def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
         first.setdefault(key, k)
         total[key] = total.get(key, 0.0) + float(model.probability[k])
     return [(k, total[key]) for key, k in first.items()]
+
+
+def check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")

@@ -35,7 +35,7 @@ class Tally:
         self.failures = np.zeros(n_students, int)
         """Of each student, in all steps."""
         self.rescues = np.zeros(n_students, int)
-        self._outcomes = task.outcomes
+        self._task = task
         self._clock = 0
         self._values = np.zeros((*shape, len(task.constraints)))
         self._rewards = np.zeros(shape)
@@ -53,8 +53,7 @@ class Tally:
         self.failures += step.failed.sum(axis=1)
         self.rescues += step.rescued.sum(axis=1)
         for k, e in np.argwhere(step.terminated | step.truncated).tolist():
-            ways = [*step.ways[k, e].tolist(), True]
-            self._close(k, e, self._outcomes[ways.index(True)])
+            self._close(k, e, self._task.outcome(step.ways[k, e].tolist()))
 
     def open_since_before(self, clock: int) -> np.ndarray:
         """Has each student an episode still running that began before that time? (S,)"""

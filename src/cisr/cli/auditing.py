@@ -66,7 +66,7 @@ def audit(
     if replay is not None:
         _replay(task, replay, folder)
         return
-    with counting(err, f"Auditing {task.name}") as progress, interruptible():
+    with counting(err, f"Auditing {task.name}") as progress, interruptible("Of an audit nothing is kept."):
         found = run_audit(
             task,
             intervention,

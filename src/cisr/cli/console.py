@@ -147,11 +147,12 @@ def write_json(path: Path | None, record: dict[str, Any]) -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(left: str = "Finished units are kept: run the same command again to go on.") -> Iterator[None]:
+    """Ctrl-C ends with one line, which says what is left."""
     try:
         yield
     except KeyboardInterrupt:
-        complain("Stopped. Finished units are kept: run the same command again to go on.")
+        complain(f"Stopped. {left}")
         raise SystemExit(130) from None
 
 

@@ -8,13 +8,14 @@ in them; teachers choose from the paper's two.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cisr.errors import ConfigError
-from cisr.intervention import Intervention, Place
+from cisr.intervention import Array, Intervention, Place
 from cisr.students.config import Perceptron, StudentConfig
 from cisr.task import Task, Teaching
 from cisr.tasks import Scale
@@ -52,8 +53,8 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
 )
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
-CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
 """Slopes of the trigger line and of the reset line."""
+CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
 STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
 """Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
 PAPER_TEACHING = Teaching(
@@ -76,20 +77,23 @@ PAPER_TEACHING = Teaching(
 
 
 def papers(name: str, slope: float, reset_slope: float) -> Intervention:
-    return Intervention(
-        name=name,
-        trigger={"off the pad": off_the_pad(slope), "over the pad": over_the_pad},
-        reset=Place(steadied(reset_slope)),
-        tau=0.0,
-        horizon=TRAINING_HORIZON,
-    )
+    return _funnel(name, off_the_pad(slope), over_the_pad, steadied(reset_slope))
 
 
 def ours(name: str, slope: float) -> Intervention:
+    return _funnel(name, careful.off_the_pad(slope), careful.over_the_pad(slope), careful.steadied(slope))
+
+
+def _funnel(
+    name: str,
+    off: Callable[[Array], Array],
+    over: Callable[[Array], Array],
+    reset: Callable[[Array, Array, Array], Array],
+) -> Intervention:
     return Intervention(
         name=name,
-        trigger={"off the pad": careful.off_the_pad(slope), "over the pad": careful.over_the_pad(slope)},
-        reset=Place(careful.steadied(slope)),
+        trigger={"off the pad": off, "over the pad": over},
+        reset=Place(reset),
         tau=0.0,
         horizon=TRAINING_HORIZON,
     )
