@@ -66,8 +66,11 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
     """
     scenery = check_scenery(task)
     names = list(scenery["interventions"])
-    figure = Figure(figsize=(5.6 * len(names), 4.3), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    columns = min(len(names), 2)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(5.6 * columns, 4.0 * rows + 0.3), layout="constrained")
+    for number, name in enumerate(names, 1):
+        axes = figure.add_subplot(rows, columns, number)
         for k in range(n_episodes):
             player = act or at_random(task, episode_seed(seed, k))
             _episode(axes, trajectory(task, player, under=name, seed=episode_seed(seed, k)), COLOURS[(3, 0, 5)[k % 3]])
