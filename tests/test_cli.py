@@ -81,6 +81,39 @@ def test_compare_films_and_draws_its_students(capfd, tmp_path, flown):
     assert (tmp_path / "film.gif").read_bytes()[:3] == b"GIF" and (tmp_path / "under.png").stat().st_size > 10_000
 
 
+def test_compare_tests_its_students_against_those_of_a_table_and_of_another_store(capfd, tmp_path):
+    table = tmp_path / "theirs.csv"
+    table.write_text("curriculum,success,lab\nSR1,0.9,x\nSR1,0.8,x\nHR,0,y\n")
+    words = ("compare", "tiny:task", "SR1", "none", "--students", 2, "--workers", 0)
+    run(*words, "--store", tmp_path / "a", "--against", table, "--json", tmp_path / "a.json")
+    printed = capfd.readouterr().out
+    assert "SR1 against the others" in printed and "Ours against theirs.csv" in printed
+    assert "No students in theirs.csv under: none (there: SR1, HR)" in printed
+    record = json.loads((tmp_path / "a.json").read_text())
+    assert [(d["group"], d["others"]) for d in record["differences"]] == [("SR1", "none")]
+    assert [(d["group"], d["others"], d["sizes"]) for d in record["against"]] == [("SR1", "elsewhere", [2, 2])]
+    run(*words, "--store", tmp_path / "b", "--seed", 1, "--against", tmp_path / "a", "--json", tmp_path / "b.json")
+    there = json.loads((tmp_path / "b.json").read_text())["against"]
+    assert [d["means"][1] for d in there] == [row["success"]["mean"] for row in record["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("curriculum,return\nSR1,3\n", "has no column 'success': give a CSV file"),
+        ("curriculum,success\nSR1,often\n", "could not convert string to float: 'often'; give a CSV file"),
+        ("curriculum,success\nSR1,90\n", "a success of 90.0 is not between 0 and 1"),
+        ("curriculum,success\nSR1\n", "give a CSV file with a header"),
+        ("curriculum,success\n", "holds no students that have finished"),
+    ],
+)
+def test_a_table_of_students_that_cannot_be_read_is_refused_before_any_training(capfd, tmp_path, text, says):
+    (tmp_path / "t.csv").write_text(text)
+    words = ("compare", "tiny:task", "SR1", "--store", tmp_path / "s", "--against", tmp_path / "t.csv")
+    assert says in refused(capfd, *words)
+    assert not (tmp_path / "s").exists()
+
+
 def test_compare_takes_names_files_and_families(tmp_path):
     import tiny
 

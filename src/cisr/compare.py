@@ -16,6 +16,7 @@ import numpy as np
 
 from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
+from cisr.differences import Difference, against_the_others
 from cisr.errors import ConfigError
 from cisr.lesson import make_lesson, new_student, settle
 from cisr.seeding import check_seed, derive_seed
@@ -91,9 +92,29 @@ class Comparison:
     def title(self) -> str:
         return titled(self.task, self.scale, self.student)
 
+    @property
+    def successes(self) -> dict[str, list[float]]:
+        """By curriculum, of each student that finished."""
+        return {
+            label: [t.deployment.success for t in transcripts if t.deployment]
+            for label, transcripts in self.transcripts.items()
+        }
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """The first curriculum against each other one."""
+        return against_the_others(self.successes)
+
     def to_json(self) -> dict[str, Any]:
         rows = [row.to_json() for row in self.rows]
-        return {"task": self.task, "scale": self.scale, "student": self.student, "rows": rows}
+        differences = [difference.to_json() for difference in self.differences]
+        return {
+            "task": self.task,
+            "scale": self.scale,
+            "student": self.student,
+            "rows": rows,
+            "differences": differences,
+        }
 
 
 def titled(task: str, scale: str, student: str | None) -> str:

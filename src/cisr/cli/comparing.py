@@ -64,6 +64,13 @@ def compare(
         Path | None,
         typer.Option(help="Draw the first curriculum's median student under each intervention into this PNG or PDF."),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Students elsewhere to test ours against, curriculum by curriculum: another store, or a CSV file with "
+            "the columns curriculum and success."
+        ),
+    ] = None,
     deploy_each_unit: Annotated[
         bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
     ] = False,
@@ -74,11 +81,13 @@ def compare(
     json_path: JsonOption = None,
 ) -> None:
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
+    from cisr import differences
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
+    from cisr.report.elsewhere import successes_in
     from cisr.report.figures import check_scenery, rescues_figure
     from cisr.report.film import check_film, film, median_student
-    from cisr.report.tables import comparison_table
+    from cisr.report.tables import comparison_table, differences_table
     from cisr.trajectories import by_student
 
     task = get_task(task_name, scale.value, student)
@@ -86,6 +95,7 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
+    elsewhere = successes_in(against) if against is not None else {}
     if video is not None:
         check_film(video, task)
     if trajectories is not None:
@@ -124,6 +134,13 @@ def compare(
             with writing(trajectories):
                 rescues_figure(task, trajectories, act=by_student(task, load_student(opened, task, shown)), seed=seed)
     out.print(comparison_table(comparison))
+    if len(policies) > 1:
+        out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))
+    matched = differences.against(comparison.successes, elsewhere, "elsewhere")
+    if against is not None:
+        out.print(differences_table(matched, f"Ours against {against.name}"))
+        if missing := ", ".join(label for label in policies if label not in elsewhere):
+            out.print(f"No students in {against.name} under: {missing} (there: {', '.join(elsewhere)})", soft_wrap=True)
     for transcripts in comparison.transcripts.values():
         for transcript in transcripts:
             if transcript.error:
@@ -139,7 +156,10 @@ def compare(
         out.print(f"Film: {video}", soft_wrap=True)
     if trajectories is not None and shown is not None:
         out.print(f"Student {shown} under each intervention: {trajectories}", soft_wrap=True)
-    write_json(json_path, comparison.to_json())
+    record = comparison.to_json()
+    if against is not None:
+        record["against"] = [difference.to_json() for difference in matched]
+    write_json(json_path, record)
 
 
 def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from cisr.classroom import UnitLog
+from cisr.differences import against_the_others
 from cisr.report.charts import Curve, bars, curve_of, curves, legend, tiles, timeline
 from cisr.report.contents import ComparisonRecord, Group
-from cisr.report.summary import summary_table
+from cisr.report.summary import differences_table, summary_table
 from cisr.report.svg import esc, rect, svg, text
 from cisr.report.words import in_words, where_deployed
 
@@ -30,6 +31,7 @@ def comparison_section(
         [
             deployed(record),
             f'<div class="wide">{summary_table([group.row for group in record.groups], record.name)}</div>',
+            told_apart(record),
             student_figures(record.groups, colours, n_units, constraints),
         ]
     )
@@ -40,6 +42,15 @@ def deployed(record: ComparisonRecord) -> str:
     unfinished = sum(t.deployment is None and t.error is None for group in record.groups for t in group.students)
     waiting = f" {unfinished} students had not finished when this page was made." if unfinished else ""
     return f"<p>Final policies are deployed {esc(where_deployed(record.run['deployed under']))}.{waiting}</p>"
+
+
+def told_apart(record: ComparisonRecord) -> str:
+    """Tests of the first curriculum against the others; "" where it is alone."""
+    found = against_the_others({group.label: group.successes for group in record.groups})
+    if not found:
+        return ""
+    drawn = differences_table(found, f"{record.name}-differences")
+    return f'<h3>Can they be told apart?</h3><div class="wide">{drawn}</div>'
 
 
 def student_figures(

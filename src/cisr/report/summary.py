@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cisr.compare import Estimate, Row
+from cisr.differences import Difference
 from cisr.report.svg import esc
 from cisr.report.words import fixed, latex
 
@@ -95,6 +96,25 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
     return table(columns, over=over, name=name, caption=caption)
 
 
+def differences_table(differences: Sequence[Difference], name: str) -> str:
+    """What chance alone may explain."""
+    columns = [
+        Column(head="curriculum", csv=("curriculum",), cells=tuple(word(d.group) for d in differences)),
+        Column(head="against", csv=("against",), cells=tuple(word(d.others) for d in differences)),
+        Column(head="difference", csv=("difference",), cells=tuple(figure(d.gain, 3) for d in differences)),
+        Column(head="low", csv=("low",), cells=tuple(figure(d.low, 3) for d in differences)),
+        Column(head="high", csv=("high",), cells=tuple(figure(d.high, 3) for d in differences)),
+        Column(head="p (means)", csv=("p_mean",), cells=tuple(_chance(d.p_mean) for d in differences)),
+        Column(head="p (ranks)", csv=("p_rank",), cells=tuple(_chance(d.p_rank) for d in differences)),
+        Column(head="verdict", csv=("verdict",), cells=tuple(word(d.verdict) for d in differences)),
+    ]
+    caption = (
+        "Difference of mean success with its 95 % interval. p: Welch's t-test of the means and the rank test "
+        "(Mann–Whitney), which a few students that learned nothing hardly move; both with Holm's correction."
+    )
+    return table(columns, name=name, caption=caption)
+
+
 def word(text: str) -> Cell:
     return Cell(html=esc(text), value=text, latex=latex(text), csv=(text,))
 
@@ -119,6 +139,11 @@ def _estimate(e: Estimate, digits: int) -> Cell:
     cell = uncertain(e.mean, e.sem, digits)
     interval = "" if math.isnan(e.mean) else f" <small>[{fixed(e.low, digits)}, {fixed(e.high, digits)}]</small>"
     return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(e.low), _number(e.high), _number(e.median)))
+
+
+def _chance(p: float) -> Cell:
+    shown = "–" if math.isnan(p) else "< 0.001" if p < 0.001 else fixed(p, 3)
+    return Cell(html=esc(shown), value=p, latex=shown.replace("–", "--").replace("<", "$<$"), csv=(_number(p),))
 
 
 def _students(row: Row) -> Cell:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from cisr.compare import Comparison, Estimate, Row
+from cisr.differences import Difference
 from cisr.reproduce import Reproduction, measures
 
 
@@ -64,6 +66,33 @@ def reproduction_table(reproduction: Reproduction) -> Table:
     return table
 
 
+def differences_table(differences: Sequence[Difference], title: str) -> Table:
+    """Which groups of students chance alone may explain."""
+    table = Table(
+        title=f"{title}: difference of mean success [95 % interval]",
+        title_justify="left",
+        caption="p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction for the lines of this table",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    for heading in ("curriculum", "against"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("success", "theirs", "difference", "p (means)", "p (ranks)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for d in differences:
+        interval = "" if math.isnan(d.low) else f" [{d.low:+.3f}, {d.high:+.3f}]"
+        table.add_row(
+            f"{d.group} ({d.sizes[0]})",
+            f"{d.others} ({d.sizes[1]})",
+            *(_number(mean, ".3f") for mean in d.means),
+            _number(d.gain, "+.3f") + interval,
+            *(_number(p, ".2g") for p in (d.p_mean, d.p_rank)),
+            d.verdict,
+        )
+    return table
+
+
 def shown(estimate: Estimate, digits: int) -> str:
     if math.isnan(estimate.mean):
         return "–"
@@ -73,3 +102,7 @@ def shown(estimate: Estimate, digits: int) -> str:
 
 def _students(row: Row) -> str:
     return str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)

@@ -1,0 +1,126 @@
+"""Are these students better than those, or may chance alone have made them so?
+
+Two tests for every pair of groups: Welch's t-test compares means, which a few students that learned nothing move;
+the rank test (Mann–Whitney) hardly minds them. Pairs that are tested together share Holm's correction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LEVEL = 0.05
+Successes = Mapping[str, Sequence[float]]
+"""By curriculum, the success of each student."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """How much better the students of `group` succeed than `others`."""
+
+    group: str
+    others: str
+    sizes: tuple[int, int]
+    means: tuple[float, float]
+    low: float
+    """Of the 95 % interval of the means' difference, by Welch's test, not corrected."""
+    high: float
+    p_mean: float
+    """Of Welch's test; NaN where neither group spreads."""
+    p_rank: float
+    """Of the rank test; NaN where a group is empty."""
+
+    @property
+    def gain(self) -> float:
+        return self.means[0] - self.means[1]
+
+    @property
+    def verdict(self) -> str:
+        seen = [p < LEVEL for p in (self.p_mean, self.p_rank) if not math.isnan(p)]
+        if not seen:
+            return "too few students"
+        if not any(seen):
+            return "cannot be told apart"
+        return "differ" if all(seen) else f"differ in {'the mean' if self.p_mean < LEVEL else 'rank'} only"
+
+    def to_json(self) -> dict[str, Any]:
+        numbers = {"low": self.low, "high": self.high, "p_mean": self.p_mean, "p_rank": self.p_rank}
+        return {
+            "group": self.group,
+            "others": self.others,
+            "sizes": list(self.sizes),
+            "means": [_plain(mean) for mean in self.means],
+            **{name: _plain(number) for name, number in numbers.items()},
+            "verdict": self.verdict,
+        }
+
+
+def against_the_others(successes: Successes) -> tuple[Difference, ...]:
+    """The first curriculum against each other one."""
+    (first, values), *rest = successes.items()
+    return differences((first, values, label, others) for label, others in rest)
+
+
+def against(successes: Successes, others: Successes, whose: str) -> tuple[Difference, ...]:
+    """Each curriculum against the students elsewhere under the same one."""
+    return differences((label, values, whose, others[label]) for label, values in successes.items() if label in others)
+
+
+def differences(pairs: Iterable[tuple[str, Sequence[float], str, Sequence[float]]]) -> tuple[Difference, ...]:
+    """Test every pair (name, values, name, values); the p-values are corrected for how many there are."""
+    known = list(pairs)
+    tests = [_tests(np.asarray(a, float), np.asarray(b, float)) for _, a, _, b in known]
+    p_means, p_ranks = holm([t[0] for t in tests]), holm([t[1] for t in tests])
+    return tuple(
+        Difference(
+            group=group,
+            others=others,
+            sizes=(len(a), len(b)),
+            means=(_mean(a), _mean(b)),
+            low=low,
+            high=high,
+            p_mean=p_mean,
+            p_rank=p_rank,
+        )
+        for (group, a, others, b), (_, _, low, high), p_mean, p_rank in zip(known, tests, p_means, p_ranks, strict=True)
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: the k-th smallest of m is multiplied by m - k + 1, and none falls below the last.
+
+    NaN stays NaN and is not counted.
+    """
+    corrected = [math.nan] * len(p_values)
+    order = sorted((p, k) for k, p in enumerate(p_values) if not math.isnan(p))
+    least = 0.0
+    for rank, (p, k) in enumerate(order):
+        least = corrected[k] = max(least, min(1.0, (len(order) - rank) * p))
+    return corrected
+
+
+def _tests(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float, float]:
+    """p by Welch's test, p by the rank test, and the 95 % interval of the difference of means."""
+    from scipy import stats
+
+    if not len(a) or not len(b):
+        return math.nan, math.nan, math.nan, math.nan
+    p_rank = float(stats.mannwhitneyu(a, b).pvalue)
+    if min(len(a), len(b)) < 2 or (np.ptp(a) == 0 and np.ptp(b) == 0):
+        return math.nan, p_rank, math.nan, math.nan
+    welch = stats.ttest_ind(a, b, equal_var=False)
+    low, high = welch.confidence_interval(0.95)
+    return float(welch.pvalue), p_rank, float(low), float(high)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def _plain(number: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(number) else number
