@@ -90,20 +90,26 @@ def test_compare_tests_its_students_against_those_of_a_table_and_of_another_stor
     assert "SR1 against the others" in printed and "Ours against theirs.csv" in printed
     assert "No students in theirs.csv under: none (there: SR1, HR)" in printed
     record = json.loads((tmp_path / "a.json").read_text())
-    assert [(d["group"], d["others"]) for d in record["differences"]] == [("SR1", "none")]
+    assert [(d["measure"], d["group"], d["others"]) for d in record["differences"]] == [
+        (measure, "SR1", "none") for measure in ("success", "return", "training_failures")
+    ]
     assert [(d["group"], d["others"], d["sizes"]) for d in record["against"]] == [("SR1", "elsewhere", [2, 2])]
     run(*words, "--store", tmp_path / "b", "--seed", 1, "--against", tmp_path / "a", "--json", tmp_path / "b.json")
     there = json.loads((tmp_path / "b.json").read_text())["against"]
-    assert [d["means"][1] for d in there] == [row["success"]["mean"] for row in record["rows"]]
+    assert [d["means"][1] for d in there] == [
+        row[measure]["mean"] for measure in ("success", "return", "training_failures") for row in record["rows"]
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("curriculum,return\nSR1,3\n", "has no column 'success': give a CSV file"),
-        ("curriculum,success\nSR1,often\n", "could not convert string to float: 'often'; give a CSV file"),
-        ("curriculum,success\nSR1,90\n", "a success of 90.0 is not between 0 and 1"),
-        ("curriculum,success\nSR1\n", "give a CSV file with a header"),
+        ("curriculum,score\nSR1,3\n", "has the columns curriculum, score: give a CSV file with a header, the column"),
+        ("name,success\nSR1,1\n", "has the columns name, success: give a CSV file"),
+        ("curriculum,success\nSR1,often\n", "a success of 'often' is not a share between 0 and 1; give a CSV file"),
+        ("curriculum,success\nSR1,90\n", "a success of '90' is not a share between 0 and 1"),
+        ("curriculum,return\nSR1,nan\n", "a return of 'nan' is not a number"),
+        ("curriculum,success\nSR1\n", "a success of '' is not a share"),
         ("curriculum,success\n", "holds no students that have finished"),
     ],
 )

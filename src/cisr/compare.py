@@ -93,17 +93,13 @@ class Comparison:
         return titled(self.task, self.scale, self.student)
 
     @property
-    def successes(self) -> dict[str, list[float]]:
-        """By curriculum, of each student that finished."""
-        return {
-            label: [t.deployment.success for t in transcripts if t.deployment]
-            for label, transcripts in self.transcripts.items()
-        }
+    def measured(self) -> dict[str, dict[str, list[float]]]:
+        return measure_groups(self.transcripts)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
         """The first curriculum against each other one."""
-        return against_the_others(self.successes)
+        return against_the_others(self.measured)
 
     def to_json(self) -> dict[str, Any]:
         rows = [row.to_json() for row in self.rows]
@@ -177,6 +173,19 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0
         deployment_failures=over_finished(lambda t, d: d.failures / d.episodes),
         outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
     )
+
+
+def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, list[float]]]:
+    """By measure, then by curriculum, a number for each student: of those that finished, but failures for all."""
+
+    def of_finished(value: Callable[[Deployment], float]) -> dict[str, list[float]]:
+        return {label: [value(t.deployment) for t in students if t.deployment] for label, students in groups.items()}
+
+    return {
+        "success": of_finished(lambda d: d.success),
+        "return": of_finished(lambda d: d.mean_return),
+        "training_failures": {label: [float(t.training_failures) for t in group] for label, group in groups.items()},
+    }
 
 
 def estimate(values: Sequence[float], seed: int = 0) -> Estimate:

@@ -7,21 +7,24 @@ the rank test (Mann–Whitney) hardly minds them. Pairs that are tested together
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 LEVEL = 0.05
-Successes = Mapping[str, Sequence[float]]
-"""By curriculum, the success of each student."""
+Measured = Mapping[str, Mapping[str, Sequence[float]]]
+"""By measure (success, return, training_failures), then by curriculum, a number for each student."""
+Pair = tuple[str, Sequence[float], str, Sequence[float]]
+"""Two groups, by name and numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How much better the students of `group` succeed than `others`."""
+    """How much more the students of `group` have of a measure than `others`."""
 
+    measure: str
     group: str
     others: str
     sizes: tuple[int, int]
@@ -50,6 +53,7 @@ class Difference:
     def to_json(self) -> dict[str, Any]:
         numbers = {"low": self.low, "high": self.high, "p_mean": self.p_mean, "p_rank": self.p_rank}
         return {
+            "measure": self.measure,
             "group": self.group,
             "others": self.others,
             "sizes": list(self.sizes),
@@ -59,24 +63,31 @@ class Difference:
         }
 
 
-def against_the_others(successes: Successes) -> tuple[Difference, ...]:
-    """The first curriculum against each other one."""
-    (first, values), *rest = successes.items()
-    return differences((first, values, label, others) for label, others in rest)
+def against_the_others(measured: Measured) -> tuple[Difference, ...]:
+    """The first curriculum against each other one, in every measure."""
+    found: list[Difference] = []
+    for measure, groups in measured.items():
+        (first, values), *rest = groups.items()
+        found += differences(measure, [(first, values, label, others) for label, others in rest])
+    return tuple(found)
 
 
-def against(successes: Successes, others: Successes, whose: str) -> tuple[Difference, ...]:
-    """Each curriculum against the students elsewhere under the same one."""
-    return differences((label, values, whose, others[label]) for label, values in successes.items() if label in others)
+def against(measured: Measured, elsewhere: Measured) -> tuple[Difference, ...]:
+    """Each curriculum against the students elsewhere under the same one, in every measure that is known there."""
+    found: list[Difference] = []
+    for measure, others in elsewhere.items():
+        groups = measured[measure].items()
+        found += differences(measure, [(k, values, "elsewhere", others[k]) for k, values in groups if k in others])
+    return tuple(found)
 
 
-def differences(pairs: Iterable[tuple[str, Sequence[float], str, Sequence[float]]]) -> tuple[Difference, ...]:
-    """Test every pair (name, values, name, values); the p-values are corrected for how many there are."""
-    known = list(pairs)
-    tests = [_tests(np.asarray(a, float), np.asarray(b, float)) for _, a, _, b in known]
+def differences(measure: str, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+    """Test every pair; the p-values are corrected for how many there are."""
+    tests = [_tests(np.asarray(a, float), np.asarray(b, float)) for _, a, _, b in pairs]
     p_means, p_ranks = holm([t[0] for t in tests]), holm([t[1] for t in tests])
     return tuple(
         Difference(
+            measure=measure,
             group=group,
             others=others,
             sizes=(len(a), len(b)),
@@ -86,7 +97,7 @@ def differences(pairs: Iterable[tuple[str, Sequence[float], str, Sequence[float]
             p_mean=p_mean,
             p_rank=p_rank,
         )
-        for (group, a, others, b), (_, _, low, high), p_mean, p_rank in zip(known, tests, p_means, p_ranks, strict=True)
+        for (group, a, others, b), (_, _, low, high), p_mean, p_rank in zip(pairs, tests, p_means, p_ranks, strict=True)
     )
 
 

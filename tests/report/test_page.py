@@ -11,6 +11,7 @@ import tiny
 
 from cisr import Fixed, Store, StoreError, Study, Switching, Threshold, compare
 from cisr.cli import main
+from cisr.compare import measure_groups
 from cisr.differences import against_the_others
 from cisr.report.contents import contents_of
 from cisr.report.page import page, write_page
@@ -79,8 +80,8 @@ def test_the_table_equals_what_compare_said(path):
 def test_the_first_curriculum_is_tested_against_the_others(path, written):
     with Store(path, read_only=True) as store:
         groups = contents_of(store, "").comparisons[0].groups
-    found = against_the_others({group.label: group.successes for group in groups})
-    assert [d.others for d in found] == ["HR", "none"]
+    found = against_the_others(measure_groups({group.label: group.students for group in groups}))
+    assert [d.others for d in found] == ["HR", "none"] * 3
     assert "Can they be told apart?" in written
     assert all(
         any(line.endswith(d.verdict) and f",{d.others}," in line for line in lines_of(written, "csv")) for d in found

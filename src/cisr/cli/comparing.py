@@ -68,7 +68,7 @@ def compare(
         Path | None,
         typer.Option(
             help="Students elsewhere to test ours against, curriculum by curriculum: another store, or a CSV file with "
-            "the columns curriculum and success."
+            "the column curriculum and any of success, return, training_failures."
         ),
     ] = None,
     deploy_each_unit: Annotated[
@@ -84,7 +84,7 @@ def compare(
     from cisr import differences
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
-    from cisr.report.elsewhere import successes_in
+    from cisr.report.elsewhere import students_in
     from cisr.report.figures import check_scenery, rescues_figure
     from cisr.report.film import check_film, film, median_student
     from cisr.report.tables import comparison_table, differences_table
@@ -95,7 +95,7 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
-    elsewhere = successes_in(against) if against is not None else {}
+    elsewhere = students_in(against) if against is not None else {}
     if video is not None:
         check_film(video, task)
     if trajectories is not None:
@@ -136,11 +136,12 @@ def compare(
     out.print(comparison_table(comparison))
     if len(policies) > 1:
         out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))
-    matched = differences.against(comparison.successes, elsewhere, "elsewhere")
+    matched = differences.against(comparison.measured, elsewhere)
     if against is not None:
         out.print(differences_table(matched, f"Ours against {against.name}"))
-        if missing := ", ".join(label for label in policies if label not in elsewhere):
-            out.print(f"No students in {against.name} under: {missing} (there: {', '.join(elsewhere)})", soft_wrap=True)
+        there = next(iter(elsewhere.values()))
+        if missing := ", ".join(label for label in policies if label not in there):
+            out.print(f"No students in {against.name} under: {missing} (there: {', '.join(there)})", soft_wrap=True)
     for transcripts in comparison.transcripts.values():
         for transcript in transcripts:
             if transcript.error:

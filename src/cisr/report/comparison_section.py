@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cisr.classroom import UnitLog
+from cisr.compare import measure_groups
 from cisr.differences import against_the_others
 from cisr.report.charts import Curve, bars, curve_of, curves, legend, tiles, timeline
 from cisr.report.contents import ComparisonRecord, Group
@@ -46,7 +47,7 @@ def deployed(record: ComparisonRecord) -> str:
 
 def told_apart(record: ComparisonRecord) -> str:
     """Tests of the first curriculum against the others; "" where it is alone."""
-    found = against_the_others({group.label: group.successes for group in record.groups})
+    found = against_the_others(measure_groups({group.label: group.students for group in record.groups}))
     if not found:
         return ""
     drawn = differences_table(found, f"{record.name}-differences")

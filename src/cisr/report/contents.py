@@ -36,11 +36,6 @@ class Group:
         return self.students[0].curriculum
 
     @property
-    def successes(self) -> list[float]:
-        """Of those that have finished."""
-        return [t.deployment.success for t in self.students if t.deployment]
-
-    @property
     def curricula(self) -> dict[str, Mapping[str, Any]]:
         """By label, numbered where there is more than one."""
         different = {json.dumps(t.curriculum, sort_keys=True): t.curriculum for t in self.students}.values()

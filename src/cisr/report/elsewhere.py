@@ -1,41 +1,58 @@
-"""Students that were taught elsewhere, to compare ours with."""
+"""Students that were taught elsewhere, to test ours against."""
 
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 
+from cisr.compare import measure_groups
 from cisr.errors import ConfigError
 from cisr.report.contents import read
 
-EXPECTED = "give a CSV file with a header and the columns curriculum and success, one line for each student"
+MEASURES = tuple(measure_groups({}))
+EXPECTED = (
+    f"give a CSV file with a header, the column curriculum and one or more of {', '.join(MEASURES)}, and a line for "
+    f"each student"
+)
 
 
-def successes_in(path: Path) -> dict[str, list[float]]:
-    """By curriculum, the success of each student of a CSV file or of another store's comparisons."""
+def students_in(path: Path) -> dict[str, dict[str, list[float]]]:
+    """By measure, then by curriculum, a number for each student of a CSV file or of another store's comparisons."""
     found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path)
-    if not found:
+    if not any(any(groups.values()) for groups in found.values()):
         raise ConfigError(f"{path} holds no students that have finished: {EXPECTED}, or the store of a comparison.")
     return found
 
 
-def _of_store(path: Path) -> dict[str, list[float]]:
-    return {group.label: group.successes for group in read(path).groups if group.successes}
+def _of_store(path: Path) -> dict[str, dict[str, list[float]]]:
+    return measure_groups({group.label: group.students for group in read(path).groups})
 
 
-def _of_csv(path: Path) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def _of_csv(path: Path) -> dict[str, dict[str, list[float]]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            for line in csv.DictReader(file):
-                success = float(line["success"])
-                if not 0 <= success <= 1:
-                    raise ValueError(f"a success of {success} is not between 0 and 1")
-                found.setdefault(line["curriculum"], []).append(success)
+            lines = csv.DictReader(file)
+            measures = [measure for measure in MEASURES if measure in (lines.fieldnames or ())]
+            if not measures or "curriculum" not in (lines.fieldnames or ()):
+                raise ConfigError(f"{path} has the columns {', '.join(lines.fieldnames or ())}: {EXPECTED}.")
+            found: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
+            for line in lines:
+                for measure in measures:
+                    found[measure].setdefault(line["curriculum"], []).append(_number(line[measure], measure))
+            return found
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except KeyError as error:
-        raise ConfigError(f"{path} has no column {error}: {EXPECTED}.") from error
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise ConfigError(f"Cannot read the students in {path}: {error}; {EXPECTED}.") from error
-    return found
+
+
+def _number(text: str | None, measure: str) -> float:
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or (measure == "success" and not 0 <= number <= 1):
+        wanted = "a share between 0 and 1" if measure == "success" else "a number"
+        raise ValueError(f"a {measure} of '{text or ''}' is not {wanted}")
+    return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cisr.compare import Estimate, Row
@@ -98,21 +98,31 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
 
 def differences_table(differences: Sequence[Difference], name: str) -> str:
     """What chance alone may explain."""
+
+    def column(head: str, cell: Callable[[Difference], Cell], csv_name: str = "") -> Column:
+        return Column(head=head, csv=(csv_name or head,), cells=tuple(cell(d) for d in differences))
+
     columns = [
-        Column(head="curriculum", csv=("curriculum",), cells=tuple(word(d.group) for d in differences)),
-        Column(head="against", csv=("against",), cells=tuple(word(d.others) for d in differences)),
-        Column(head="difference", csv=("difference",), cells=tuple(figure(d.gain, 3) for d in differences)),
-        Column(head="low", csv=("low",), cells=tuple(figure(d.low, 3) for d in differences)),
-        Column(head="high", csv=("high",), cells=tuple(figure(d.high, 3) for d in differences)),
-        Column(head="p (means)", csv=("p_mean",), cells=tuple(_chance(d.p_mean) for d in differences)),
-        Column(head="p (ranks)", csv=("p_rank",), cells=tuple(_chance(d.p_rank) for d in differences)),
-        Column(head="verdict", csv=("verdict",), cells=tuple(word(d.verdict) for d in differences)),
+        column("measure", lambda d: word(d.measure.replace("_", " "))),
+        column("curriculum", lambda d: word(d.group)),
+        column("against", lambda d: word(d.others)),
+        column("difference", lambda d: figure(d.gain, _digits(d.measure))),
+        column("low", lambda d: figure(d.low, _digits(d.measure))),
+        column("high", lambda d: figure(d.high, _digits(d.measure))),
+        column("p (means)", lambda d: _chance(d.p_mean), "p_mean"),
+        column("p (ranks)", lambda d: _chance(d.p_rank), "p_rank"),
+        column("verdict", lambda d: word(d.verdict)),
     ]
     caption = (
-        "Difference of mean success with its 95 % interval. p: Welch's t-test of the means and the rank test "
-        "(Mann–Whitney), which a few students that learned nothing hardly move; both with Holm's correction."
+        "Difference of the means with its 95 % interval. p: Welch's t-test of the means and the rank test "
+        "(Mann–Whitney), which a few students that learned nothing hardly move; with Holm's correction for the "
+        "lines of a measure."
     )
     return table(columns, name=name, caption=caption)
+
+
+def _digits(measure: str) -> int:
+    return DIGITS["mean_return" if measure == "return" else measure]
 
 
 def word(text: str) -> Cell:

@@ -31,7 +31,7 @@ def comparison_table(comparison: Comparison) -> Table:
             shown(row.success, 3),
             "–" if math.isnan(row.success.median) else f"{row.success.median:.3f}",
             shown(row.mean_return, 2),
-            shown(row.training_failures, 0),
+            shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0),
             shown(row.rescues, 0),
             shown(row.deployment_failures, 3),
             _students(row),
@@ -66,30 +66,37 @@ def reproduction_table(reproduction: Reproduction) -> Table:
     return table
 
 
+DIGITS = {"success": 3, "return": 1, "training_failures": 1}
+
+
 def differences_table(differences: Sequence[Difference], title: str) -> Table:
     """Which groups of students chance alone may explain."""
     table = Table(
-        title=f"{title}: difference of mean success [95 % interval]",
+        title=f"{title}: difference of the means [95 % interval]",
         title_justify="left",
-        caption="p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction for the lines of this table",
+        caption="p: Welch's t-test and the rank test (Mann-Whitney), with Holm's correction for the lines of a measure",
         caption_justify="left",
         box=SIMPLE_HEAD,
     )
-    for heading in ("curriculum", "against"):
+    for heading in ("measure", "curriculum", "against"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("success", "theirs", "difference", "p (means)", "p (ranks)"):
+    for heading in ("ours", "theirs", "difference", "p (means)", "p (ranks)"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("verdict")
+    before = ""
     for d in differences:
-        interval = "" if math.isnan(d.low) else f" [{d.low:+.3f}, {d.high:+.3f}]"
+        form = f",.{DIGITS[d.measure]}f"
+        interval = "" if math.isnan(d.low) else f" [{d.low:+{form}}, {d.high:+{form}}]"
         table.add_row(
+            "" if d.measure == before else d.measure.replace("_", " "),
             f"{d.group} ({d.sizes[0]})",
             f"{d.others} ({d.sizes[1]})",
-            *(_number(mean, ".3f") for mean in d.means),
-            _number(d.gain, "+.3f") + interval,
+            *(_number(mean, form) for mean in d.means),
+            _number(d.gain, "+" + form) + interval,
             *(_number(p, ".2g") for p in (d.p_mean, d.p_rank)),
             d.verdict,
         )
+        before = d.measure
     return table
 
 
