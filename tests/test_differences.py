@@ -36,30 +36,30 @@ def test_the_two_tests_are_those_they_are_called():
 def test_one_stuck_student_hides_a_difference_from_the_mean_but_not_from_the_ranks():
     good = [0.96, 0.97, 0.98, 0.95, 0.97, 0.96, 0.98, 0.97, 0.96, 0.0]
     fair = [0.85, 0.86, 0.84, 0.87, 0.85, 0.86, 0.84, 0.83, 0.85, 0.86]
-    assert tell(good=good, fair=fair).verdict == "differ in rank only"
+    assert tell(good=good, fair=fair).told_apart == "by rank"
 
 
 def test_students_of_one_kind_are_rarely_told_apart_and_of_two_kinds_mostly():
     rng = np.random.default_rng(0)
     same = differences("success", [("a", rng.normal(size=10), "b", rng.normal(size=10)) for _ in range(300)])
-    assert sum(d.verdict != "cannot be told apart" for d in same) <= 1  # 300 tests at once, corrected
+    assert sum(d.told_apart != "no" for d in same) <= 1  # 300 tests at once, corrected
     apart = [tell(a=rng.normal(2, 1, 10), b=rng.normal(0, 1, 10)) for _ in range(100)]
-    assert sum(d.verdict == "differ" for d in apart) > 90
+    assert sum(d.told_apart == "yes" for d in apart) > 90
     alone = [tell(a=rng.normal(size=10), b=rng.normal(size=10)) for _ in range(300)]
     assert 3 <= sum(d.p_mean < 0.05 for d in alone) <= 30
 
 
 def test_groups_that_do_not_spread_are_compared_by_rank_alone():
     equal = tell(HR=[0.0] * 10, none=[0.0] * 10)
-    assert math.isnan(equal.p_mean) and equal.p_rank == 1 and equal.verdict == "cannot be told apart"
+    assert math.isnan(equal.p_mean) and equal.p_rank == 1 and equal.told_apart == "no"
     different = tell(HR=[0.0] * 10, none=[1.0] * 10)
-    assert different.p_rank < 0.001 and different.verdict == "differ"
+    assert different.p_rank < 0.001 and different.told_apart == "yes"
     assert different.to_json()["p_mean"] is None
 
 
 def test_too_few_students_are_called_that():
     found = tell(a=[], b=[0.5])
-    assert found.verdict == "too few students" and found.to_json()["means"] == [None, 0.5]
+    assert found.told_apart == "too few" and found.to_json()["means"] == [None, 0.5]
 
 
 def test_each_measure_has_a_correction_of_its_own():

@@ -42,13 +42,14 @@ class Difference:
         return self.means[0] - self.means[1]
 
     @property
-    def verdict(self) -> str:
+    def told_apart(self) -> str:
+        """Yes or no, or by which of the tests alone."""
         seen = [p < LEVEL for p in (self.p_mean, self.p_rank) if not math.isnan(p)]
         if not seen:
-            return "too few students"
-        if not any(seen):
-            return "cannot be told apart"
-        return "differ" if all(seen) else f"differ in {'the mean' if self.p_mean < LEVEL else 'rank'} only"
+            return "too few"
+        if all(seen) or not any(seen):
+            return "yes" if all(seen) else "no"
+        return "by mean" if self.p_mean < LEVEL else "by rank"
 
     def to_json(self) -> dict[str, Any]:
         numbers = {"low": self.low, "high": self.high, "p_mean": self.p_mean, "p_rank": self.p_rank}
@@ -59,7 +60,7 @@ class Difference:
             "sizes": list(self.sizes),
             "means": [_plain(mean) for mean in self.means],
             **{name: _plain(number) for name, number in numbers.items()},
-            "verdict": self.verdict,
+            "told_apart": self.told_apart,
         }
 
 

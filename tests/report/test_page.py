@@ -84,7 +84,7 @@ def test_the_first_curriculum_is_tested_against_the_others(path, written):
     assert [d.others for d in found] == ["HR", "none"] * 3
     assert "Can they be told apart?" in written
     assert all(
-        any(line.endswith(d.verdict) and f",{d.others}," in line for line in lines_of(written, "csv")) for d in found
+        any(line.endswith(d.told_apart) and f",{d.others}," in line for line in lines_of(written, "csv")) for d in found
     )
 
 

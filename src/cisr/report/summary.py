@@ -111,7 +111,7 @@ def differences_table(differences: Sequence[Difference], name: str) -> str:
         column("high", lambda d: figure(d.high, _digits(d.measure))),
         column("p (means)", lambda d: _chance(d.p_mean), "p_mean"),
         column("p (ranks)", lambda d: _chance(d.p_rank), "p_rank"),
-        column("verdict", lambda d: word(d.verdict)),
+        column("told apart", lambda d: word(d.told_apart), "told_apart"),
     ]
     caption = (
         "Difference of the means with its 95 % interval. p: Welch's t-test of the means and the rank test "

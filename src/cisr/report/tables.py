@@ -82,7 +82,7 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
         table.add_column(heading, no_wrap=True)
     for heading in ("ours", "theirs", "difference", "p (means)", "p (ranks)"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdict")
+    table.add_column("told apart", no_wrap=True)
     before = ""
     for d in differences:
         form = f",.{DIGITS[d.measure]}f"
@@ -94,7 +94,7 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
             *(_number(mean, form) for mean in d.means),
             _number(d.gain, "+" + form) + interval,
             *(_number(p, ".2g") for p in (d.p_mean, d.p_rank)),
-            d.verdict,
+            d.told_apart,
         )
         before = d.measure
     return table
