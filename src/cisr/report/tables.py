@@ -78,7 +78,7 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
         caption_justify="left",
         box=SIMPLE_HEAD,
     )
-    for heading in ("measure", "curriculum", "against"):
+    for heading in ("curriculum", "against"):
         table.add_column(heading, no_wrap=True)
     for heading in ("ours", "theirs", "difference", "p (means)", "p (ranks)"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -87,9 +87,10 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
     for d in differences:
         form = f",.{DIGITS[d.measure]}f"
         interval = "" if math.isnan(d.low) else f" [{d.low:+{form}}, {d.high:+{form}}]"
+        if d.measure != before:
+            table.add_row(f"{d.measure.replace('_', ' ')}:")
         table.add_row(
-            "" if d.measure == before else d.measure.replace("_", " "),
-            f"{d.group} ({d.sizes[0]})",
+            f"  {d.group} ({d.sizes[0]})",
             f"{d.others} ({d.sizes[1]})",
             *(_number(mean, form) for mean in d.means),
             _number(d.gain, "+" + form) + interval,
