@@ -99,16 +99,14 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
 def differences_table(differences: Sequence[Difference], name: str) -> str:
     """What chance alone may explain."""
 
-    def column(head: str, cell: Callable[[Difference], Cell], csv_name: str = "") -> Column:
-        return Column(head=head, csv=(csv_name or head,), cells=tuple(cell(d) for d in differences))
+    def column(head: str, cell: Callable[[Difference], Cell], *csv: str) -> Column:
+        return Column(head=head, csv=csv or (head,), cells=tuple(cell(d) for d in differences))
 
     columns = [
         column("measure", lambda d: word(d.measure.replace("_", " "))),
         column("curriculum", lambda d: word(d.group)),
         column("against", lambda d: word(d.others)),
-        column("difference", lambda d: figure(d.gain, _digits(d.measure))),
-        column("low", lambda d: figure(d.low, _digits(d.measure))),
-        column("high", lambda d: figure(d.high, _digits(d.measure))),
+        column("difference", _gain, "difference", "low", "high"),
         column("p (means)", lambda d: _chance(d.p_mean), "p_mean"),
         column("p (ranks)", lambda d: _chance(d.p_rank), "p_rank"),
         column("told apart", lambda d: word(d.told_apart), "told_apart"),
@@ -121,8 +119,11 @@ def differences_table(differences: Sequence[Difference], name: str) -> str:
     return table(columns, name=name, caption=caption)
 
 
-def _digits(measure: str) -> int:
-    return DIGITS["mean_return" if measure == "return" else measure]
+def _gain(d: Difference) -> Cell:
+    digits = DIGITS["mean_return" if d.measure == "return" else d.measure]
+    cell = figure(d.gain, digits)
+    interval = "" if math.isnan(d.low) else f" <small>[{fixed(d.low, digits)}, {fixed(d.high, digits)}]</small>"
+    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(d.low), _number(d.high)))
 
 
 def word(text: str) -> Cell:
