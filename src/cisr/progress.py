@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cisr.classroom import Batch, Checkpoint, Event, Graduation
+from cisr.classroom import Batch, Checkpoint, Event, Graduation, Transcript
 from cisr.classroom import Progress as Steps
 
 QUIET_SECONDS = 30.0
@@ -35,9 +35,10 @@ class Meter:
         self._units_each = n_units
         self._total = n_units * n_students
         self._done: dict[str, int] = {}
+        self._begun: dict[str, float] = {}  # by batch: units since its last checkpoint
         self._note = ""
         self._recent: deque[tuple[float, int]] = deque()
-        self._began = self._last_line = time.monotonic()
+        self._began = self._last_line = 0.0
         self._done_before = 0
         columns = (
             TextColumn("{task.description}"),
@@ -51,6 +52,7 @@ class Meter:
         self._id = self._bar.add_task(title, total=self._total, rate="", note="")
 
     def __enter__(self) -> Meter:
+        self._began = self._last_line = time.monotonic()
         if self._console.is_terminal:
             self._bar.start()
         return self
@@ -64,36 +66,41 @@ class Meter:
     def note(self, text: str) -> None:
         self._note = text
 
-    def already(self, names: list[str]) -> None:
-        """Students that had finished before this run."""
-        self._done |= dict.fromkeys(names, self._units_each)
+    def already(self, transcripts: Iterable[Transcript]) -> None:
+        """What students had done before this run."""
+        for t in transcripts:
+            self._done[t.name] = self._units_each if t.deployment or t.error else len(t.units)
         self._done_before = sum(self._done.values())
 
     def __call__(self, batch: Batch, event: Event) -> None:
         now = time.monotonic()
         if isinstance(event, Steps):
+            part = event.steps / batch.enrolments[0].config.steps_per_unit
+            self._begun[batch.name] = self._begun.get(batch.name, 0.0) + part
             self._recent.append((now, event.steps))
             while self._recent and now - self._recent[0][0] > RATE_WINDOW:
                 self._recent.popleft()
         elif isinstance(event, Checkpoint):
+            self._begun.pop(batch.name, None)
             self._done |= {student.name: event.unit for student in batch.enrolments}
         elif isinstance(event, Graduation):
             self._done |= {student.name: self._units_each for student in batch.enrolments}
         done = sum(self._done.values())
+        reached = done + sum(self._begun.values())
         window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)
         rate = f"{sum(steps for _, steps in self._recent) / window:,.0f} steps/s"
-        self._bar.update(self._id, completed=done, rate=rate, note=self._note)
+        self._bar.update(self._id, completed=reached, rate=rate, note=self._note)
         if not self._console.is_terminal and now - self._last_line >= QUIET_SECONDS:
             self._last_line = now
-            line = f"{self._title}: {done} of {self._total} units, {rate}, {self._left(now, done)}{self._note}"
+            line = f"{self._title}: {done} of {self._total} units, {rate}, {self._left(now, reached)}{self._note}"
             self._console.print(line, soft_wrap=True, highlight=False)
 
-    def _left(self, now: float, done: int) -> str:
-        """Time left, from the units done in this run alone."""
-        gained = done - self._done_before
+    def _left(self, now: float, reached: float) -> str:
+        """Time left, from what was done in this run alone."""
+        gained = reached - self._done_before
         if not gained:
             return ""
-        minutes = (self._total - done) * (now - self._began) / gained / 60
+        minutes = (self._total - reached) * (now - self._began) / gained / 60
         return f"about {minutes:.1f} minutes left · "
 
 

@@ -89,7 +89,7 @@ def train(
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
-        meter.already([t.name for t in opened.transcripts("study/") if t.deployment or t.error])
+        meter.already(opened.transcripts("study/"))
         with interruptible():
             say_what_is_safe(task, opened)
         with meter, interruptible():
@@ -150,7 +150,7 @@ def reproduce(
             task.n_units,
             reproduction.n_students_in_all(task, teachers, students),
         )
-        meter.already([t.name for t in opened.transcripts() if t.deployment or t.error])
+        meter.already(opened.transcripts())
         with interruptible():
             say_what_is_safe(task, opened)
         with meter, interruptible():

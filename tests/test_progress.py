@@ -1,0 +1,56 @@
+"""What long work says of itself where there is no terminal."""
+
+import io
+
+import pytest
+import tiny
+from rich.console import Console
+
+from cisr import Fixed, Store, compare
+from cisr.classroom import Batch, Progress
+from cisr.compare import enrol
+from cisr.progress import QUIET_SECONDS, Meter
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass when told to."""
+    now = [0.0]
+    monkeypatch.setattr("cisr.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def said_after(clock, seconds, meter, batch, steps):
+    with meter:
+        clock[0] += seconds
+        meter(batch, Progress(steps))
+    return meter._console.file.getvalue()
+
+
+@pytest.fixture
+def batch():
+    return Batch(name="one", enrolments=tuple(enrol(tiny.task, {"SR1": Fixed("SR1")}, 2, 0, "compare")["SR1"]))
+
+
+def test_the_time_left_counts_steps_of_units_that_are_not_over(clock, batch):
+    each = tiny.task.student.steps_per_unit
+    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
+    said = said_after(clock, 60.0, meter, batch, each)  # one unit of eight in a minute
+    assert "Comparing: 0 of 8 units" in said and "about 7.0 minutes left" in said
+
+
+def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, tmp_path):
+    with Store(tmp_path / "s") as store:
+        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
+        before = store.transcripts()
+    each = tiny.task.student.steps_per_unit
+    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=3, n_students=3)
+    meter.already(before)
+    clock[0] += 500.0  # spent before the work began
+    said = said_after(clock, 60.0, meter, batch, 2 * each)  # two units of the six left
+    assert "Comparing: 3 of 9 units" in said and "about 2.0 minutes left" in said
+
+
+def test_nothing_is_said_more_often_than_now_and_then(clock, batch):
+    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
+    assert said_after(clock, QUIET_SECONDS / 2, meter, batch, 1) == ""
