@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cisr import ConfigError, Store, StoreError, Threshold, get_task, load_policy
+from cisr import ConfigError, Store, StoreError, Threshold, get_task, load_policy, save_policy
 from cisr.cli import main, parse_curriculum
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.lesson import make_lesson, settle
@@ -110,6 +110,7 @@ def test_compare_tests_its_students_against_those_of_a_table_and_of_another_stor
         ("curriculum,success\nSR1,90\n", "a success of '90' is not a share between 0 and 1"),
         ("curriculum,return\nSR1,nan\n", "a return of 'nan' is not a number"),
         ("curriculum,success\nSR1\n", "a success of '' is not a share"),
+        ("curriculum,success\nNarrow,1\nSR9,1\n", "has students under Narrow, SR9, none under SR1: the curricula must"),
         ("curriculum,success\n", "holds no students that have finished"),
     ],
 )
@@ -118,6 +119,21 @@ def test_a_table_of_students_that_cannot_be_read_is_refused_before_any_training(
     words = ("compare", "tiny:task", "SR1", "--store", tmp_path / "s", "--against", tmp_path / "t.csv")
     assert says in refused(capfd, *words)
     assert not (tmp_path / "s").exists()
+
+
+def test_a_store_of_another_task_is_nothing_to_test_against(capfd, tmp_path, flown):
+    words = ("compare", "tiny:task", "none", "--store", tmp_path / "s", "--against", flown)
+    assert "is a store of 'lunar-lander': give one of 'tiny-lake'" in refused(capfd, *words)
+
+
+def test_a_curriculum_found_for_one_kind_of_student_is_applied_to_another(capfd, tmp_path):
+    found = tmp_path / "found.json"
+    save_policy(parse_curriculum("LL-A", get_task("lunar-lander"))[1], found)
+    run("compare", "tiny:small_lander", found, "--students", 1, "--store", tmp_path / "s", "--workers", 0)
+    assert "one-layer students" in capfd.readouterr().out
+    with Store(tmp_path / "s", read_only=True) as store:
+        (student,) = store.transcripts()
+    assert student.deployment is not None and student.curriculum["interventions"] == ["Narrow", "Wide"]
 
 
 def test_compare_takes_names_files_and_families(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cisr.differences import against, against_the_others, differences, holm
+from cisr.differences import Pair, against, against_the_others, differences, holm
 
 
 def tell(**groups):
@@ -41,7 +41,7 @@ def test_one_stuck_student_hides_a_difference_from_the_mean_but_not_from_the_ran
 
 def test_students_of_one_kind_are_rarely_told_apart_and_of_two_kinds_mostly():
     rng = np.random.default_rng(0)
-    same = differences("success", [("a", rng.normal(size=10), "b", rng.normal(size=10)) for _ in range(300)])
+    same = differences("success", [Pair("a", rng.normal(size=10), "b", rng.normal(size=10)) for _ in range(300)])
     assert sum(d.told_apart != "no" for d in same) <= 1  # 300 tests at once, corrected
     apart = [tell(a=rng.normal(2, 1, 10), b=rng.normal(0, 1, 10)) for _ in range(100)]
     assert sum(d.told_apart == "yes" for d in apart) > 90
@@ -60,6 +60,8 @@ def test_groups_that_do_not_spread_are_compared_by_rank_alone():
 def test_too_few_students_are_called_that():
     found = tell(a=[], b=[0.5])
     assert found.told_apart == "too few" and found.to_json()["means"] == [None, 0.5]
+    assert tell(a=[0.1, 0.2, 0.3], b=[0.7, 0.8, 0.9]).told_apart == "too few"
+    assert tell(a=[0.1, 0.2, 0.3, 0.15], b=[0.7, 0.8, 0.9, 0.75]).told_apart == "yes"
 
 
 def test_each_measure_has_a_correction_of_its_own():

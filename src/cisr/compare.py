@@ -25,6 +25,8 @@ from cisr.task import Task
 from cisr.trajectories import keep_trajectories
 
 RESAMPLES = 10_000
+MEASURES = {"success": 3, "return": 1, "training_failures": 1}
+"""By which groups of students are told apart, and digits to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,12 +148,18 @@ def compare(
     enrolments = enrol(task, curricula, n_students, seed, name)
     with opened(store) as kept:
         batching = settle(kept, name, lesson, seed, batch)
+        kept.keep_findings(order_name(name), {"order": list(curricula)})
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
         keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
     rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
+
+
+def order_name(comparison: str) -> str:
+    """Under which the store keeps in what order a comparison's curricula were last given."""
+    return f"order {comparison}"
 
 
 def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0) -> Row:
@@ -176,16 +184,17 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0
 
 
 def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, list[float]]]:
-    """By measure, then by curriculum, a number for each student: of those that finished, but failures for all."""
+    """By measure, then by curriculum, a number for each student that finished; failures also for those that broke."""
 
-    def of_finished(value: Callable[[Deployment], float]) -> dict[str, list[float]]:
+    def of(value: Callable[[Deployment], float]) -> dict[str, list[float]]:
         return {label: [value(t.deployment) for t in students if t.deployment] for label, students in groups.items()}
 
-    return {
-        "success": of_finished(lambda d: d.success),
-        "return": of_finished(lambda d: d.mean_return),
-        "training_failures": {label: [float(t.training_failures) for t in group] for label, group in groups.items()},
+    failures = {
+        label: [float(t.training_failures) for t in students if t.deployment or t.error]
+        for label, students in groups.items()
     }
+    numbers = (of(lambda d: d.success), of(lambda d: d.mean_return), failures)
+    return dict(zip(MEASURES, numbers, strict=True))
 
 
 def estimate(values: Sequence[float], seed: int = 0) -> Estimate:

@@ -84,6 +84,7 @@ class Meter:
             self._begun.pop(batch.name, None)
             self._done |= {student.name: event.unit for student in batch.enrolments}
         elif isinstance(event, Graduation):
+            self._begun.pop(batch.name, None)
             self._done |= {student.name: self._units_each for student in batch.enrolments}
         done = sum(self._done.values())
         reached = done + sum(self._begun.values())
@@ -92,7 +93,8 @@ class Meter:
         self._bar.update(self._id, completed=reached, rate=rate, note=self._note)
         if not self._console.is_terminal and now - self._last_line >= QUIET_SECONDS:
             self._last_line = now
-            line = f"{self._title}: {done} of {self._total} units, {rate}, {self._left(now, reached)}{self._note}"
+            parts = (f"{done} of {self._total} units", rate, self._left(now, reached), self._note)
+            line = f"{self._title}: {', '.join(part for part in parts if part)}"
             self._console.print(line, soft_wrap=True, highlight=False)
 
     def _left(self, now: float, reached: float) -> str:
@@ -101,7 +103,7 @@ class Meter:
         if not gained:
             return ""
         minutes = (self._total - reached) * (now - self._began) / gained / 60
-        return f"about {minutes:.1f} minutes left · "
+        return f"about {minutes:.1f} minutes left"
 
 
 @contextmanager

@@ -88,6 +88,13 @@ def test_the_first_curriculum_is_tested_against_the_others(path, written):
     )
 
 
+def test_curricula_are_listed_in_the_order_in_which_they_were_given(tmp_path):
+    curricula = {"none": Fixed("none"), "SR2": Fixed("SR2"), "SR1": Fixed("SR1")}
+    compare(tiny.task, curricula, n_students=1, store=tmp_path / "s", n_workers=0)
+    with Store(tmp_path / "s", read_only=True) as store:
+        assert [group.label for group in contents_of(store, "").comparisons[0].groups] == list(curricula)
+
+
 def test_the_latex_is_a_booktabs_table_with_escaped_names(written):
     before = next(line for line in lines_of(written, "latex-before"))
     assert before.startswith("\\begin{tabular}{lrrrrrr}\n\\toprule") and before.endswith("\\\\\n\\midrule")

@@ -31,15 +31,22 @@ published = dataclasses.replace(  # as little as can be of the task that the pap
     teaching=dataclasses.replace(task.teaching, n_initial=2, n_rounds=0, class_size=1),
 )
 
-_lander = get_task("lunar-lander")
-lander = dataclasses.replace(
-    _lander,
-    n_units=1,
-    deployment_steps=50,
-    student=dataclasses.replace(
-        _lander.student, n_envs=2, n_steps=32, n_minibatches=2, n_epochs=1, rounds_per_unit=1, updates_per_round=1
-    ),
-)
+
+def shortened(task):
+    """Students of a lander that hardly learn anything."""
+    brief = {
+        "n_envs": 2,
+        "n_steps": 32,
+        "n_minibatches": 2,
+        "n_epochs": 1,
+        "rounds_per_unit": 1,
+        "updates_per_round": 1,
+    }
+    return dataclasses.replace(task, n_units=1, deployment_steps=50, student=dataclasses.replace(task.student, **brief))
+
+
+lander = shortened(get_task("lunar-lander"))
+small_lander = shortened(get_task("lunar-lander", student="one-layer"))
 
 
 def explosive_env(**options):

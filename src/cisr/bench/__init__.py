@@ -8,11 +8,13 @@ The sides take turns, because machines are noisy: ratios are taken within each t
   accelerator one large batch in this process.
 - gymnasium: a classroom with one single-threaded worker process and one batch of students for each core.
 - sb3: `PPO.learn` in one single-threaded process for each core, with one student each: it knows no batches of students.
+- sb3-plain: the same without any intervention, on the task's own environment, which is less work.
 
 Not equal, to Stable-Baselines3's advantage: cisr runs its whole classroom (Lagrangian reward, multipliers, new
-environments each unit, checkpoints), the other side only `PPO.learn` on the plain environment. To its disadvantage, by
-a few per cent of its time: `InducedCMDP` judges each environment on its own, where cisr judges a student's environments
-together, and the value is evaluated once more where the time limit ends an episode. Where a task has finitely many
+environments each unit, checkpoints), the other side only `PPO.learn`. To the disadvantage of sb3: `InducedCMDP` judges
+each environment on its own, where cisr judges those of many students together. That costs little on a lake and a lot
+on a lander; sb3-plain is without it. To that of both: the value is evaluated once more where the time limit ends an
+episode. Where a task has finitely many
 observations, the compiled lane runs the network once for each of them and not for each sample
 (`cisr.students.observation_table`): the same updates with less arithmetic, which no task with other observations gets.
 """
@@ -41,8 +43,9 @@ from cisr.store import Store
 from cisr.students.config import Population, StudentConfig
 from cisr.task import Task
 
-LANES = ("compiled", "gymnasium", "sb3")
-BASELINE = "sb3"
+OWN_LANES = ("compiled", "gymnasium")
+BASELINES = ("sb3", "sb3-plain")
+LANES = (*OWN_LANES, *BASELINES)
 STUDENTS_FOR_A_CORE, STUDENTS_FOR_AN_ACCELERATOR = 4, 256
 ENDLESS = 1_000_000
 """Units of a student that is stopped by the clock."""
@@ -68,13 +71,14 @@ class Throughput:
 
     @property
     def ratios(self) -> dict[str, tuple[float, ...]]:
-        """Each of cisr's lanes against Stable-Baselines3, turn by turn; empty where that was not measured."""
-        if BASELINE not in self.rates:
-            return {}
+        """Each of cisr's lanes against Stable-Baselines3, turn by turn, where both were measured."""
         return {
-            f"{lane}/{BASELINE}": tuple(own / other for own, other in zip(rates, self.rates[BASELINE], strict=True))
-            for lane, rates in self.rates.items()
-            if lane != BASELINE
+            f"{lane}/{baseline}": tuple(
+                own / other for own, other in zip(self.rates[lane], self.rates[baseline], strict=True)
+            )
+            for lane in OWN_LANES
+            for baseline in BASELINES
+            if lane in self.rates and baseline in self.rates
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +99,8 @@ class Work(NamedTuple):
     intervention: str
     seconds: float
     seed: int
+    plain: bool = False
+    """On the task's own environment, without the intervention."""
 
 
 class Ready(NamedTuple):
@@ -142,7 +148,7 @@ def bench(
     cores = cores or os.cpu_count() or 1
     accelerated = accelerator_bytes() is not None
     per_core = STUDENTS_FOR_A_CORE if students is None or accelerated else students
-    batches = {"compiled": per_core, "gymnasium": per_core, "sb3": 1}
+    batches = {"compiled": per_core, "gymnasium": per_core, **dict.fromkeys(BASELINES, 1)}
     if accelerated:
         batches["compiled"] = students or STUDENTS_FOR_AN_ACCELERATOR
     endless = replace(task, n_units=ENDLESS)  # one object for all turns: programs are compiled for a task object
@@ -152,8 +158,8 @@ def bench(
         for lane in measured:
             job = work._replace(seed=derive_seed(seed, turn))
             say(f"turn {turn + 1} of {repetitions}: {lane} …")
-            if lane == "sb3":
-                rate = _sb3_rate(job, cores)
+            if lane in BASELINES:
+                rate = _sb3_rate(job._replace(plain=lane == "sb3-plain"), cores)
             elif lane == "compiled":
                 rate = _classroom_rate(job, "compiled", 1 if accelerated else cores, batches[lane])
             else:
@@ -184,8 +190,8 @@ def _why_not(task: Task, lane: str) -> str | None:
         return f"compiled: left out, task '{task.name}' has no compiled twin." if task.twin is None else None
     if find_spec("gymnasium") is None:
         return f"{lane}: left out, gymnasium is not installed (pip install gymnasium)."
-    if lane == "sb3" and find_spec("stable_baselines3") is None:
-        return "sb3: left out with all ratios, Stable-Baselines3 is not installed: pip install 'cisr[sb3]'"
+    if lane in BASELINES and find_spec("stable_baselines3") is None:
+        return f"{lane}: left out with its ratios, Stable-Baselines3 is not installed: pip install 'cisr[sb3]'"
     return None
 
 
@@ -199,7 +205,10 @@ def _classroom_rate(work: Work, lane: Literal["compiled", "gymnasium"], n_batche
     """Steps per second of a classroom, after the first unit of each batch."""
     enrolments = [
         Enrolment(
-            name=f"student {k}", policy=Fixed(work.intervention), config=work.config, seed=derive_seed(work.seed, k)
+            name=f"student {k}",
+            policy=Fixed(work.intervention),
+            config=work.config,
+            seed=derive_seed(work.seed, k),
         )
         for k in range(n_batches * size)
     ]

@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from gymnasium import spaces
+from gymnasium import Env, spaces
+from gymnasium.wrappers import TimeLimit
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -121,13 +122,20 @@ def forget_optimiser(model: PPO) -> None:
     policy.optimizer = policy.optimizer_class(policy.parameters(), lr=model.lr_schedule(1.0), **policy.optimizer_kwargs)
 
 
+def environment(work: Work) -> Env[Any, Any]:
+    """The induced CMDP, or the task's own environment with the same time limit."""
+    if work.plain:
+        return TimeLimit(work.task.make_env(), work.task.horizon_under(work.task.intervention(work.intervention)))
+    return InducedCMDP(work.task, work.intervention)
+
+
 def main() -> None:
     """Learn for the benchmark: say when warmed up, wait for the start, answer with steps per second."""
     outbox, inbox = messages_out(), receive(sys.stdin.buffer)
     try:
         work: Work = next(inbox)
         one_update = work.config.n_envs * work.config.n_steps
-        envs = DummyVecEnv([partial(InducedCMDP, work.task, work.intervention) for _ in range(work.config.n_envs)])
+        envs = DummyVecEnv([partial(environment, work) for _ in range(work.config.n_envs)])
         model = build_ppo(work.config, envs, work.seed)
         model.learn(one_update)
         send(outbox, Ready())

@@ -95,7 +95,7 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
-    elsewhere = students_in(against) if against is not None else {}
+    elsewhere = students_in(against, task.name, list(policies)) if against is not None else {}
     if video is not None:
         check_film(video, task)
     if trajectories is not None:

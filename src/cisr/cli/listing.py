@@ -65,7 +65,9 @@ def bench(
         int | None,
         typer.Option(help="Students in a batch. (default: 4 on each core, 256 on an accelerator)", show_default=False),
     ] = None,
-    lanes: Annotated[str, typer.Option(help="What to measure, with commas between.")] = "compiled,gymnasium,sb3",
+    lanes: Annotated[
+        str, typer.Option(help="What to measure, with commas between.")
+    ] = "compiled,gymnasium,sb3,sb3-plain",
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cisr.classroom import Transcript
-from cisr.compare import Row, summarise_group
+from cisr.compare import Row, order_name, summarise_group
 from cisr.errors import StoreError
 from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
@@ -20,7 +20,7 @@ from cisr.store import Round, Store
 from cisr.trajectories import finding_name
 
 KINDS = ("switching", "schedule", "bandit", "fixed", "none")
-"""The order in which curricula are listed; the store keeps none."""
+"""The order in which curricula are listed that the last call of a comparison did not name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def contents_of(store: Store, source: str) -> Contents:
     repetitions, searches = (reproduced["repetitions"], reproduced["searches"]) if reproduced else ([], [])
     studies.sort(key=lambda study: searches.index(study.name) if study.name in searches else len(searches))
     comparisons = [
-        _comparison(name, runs[name], groups, _own(settings))
+        _comparison(name, runs[name], groups, _own(settings), found.get(order_name(name), {}).get("order", []))
         for name, groups in owned.items()
         if name not in rounds and name not in repetitions
     ]
@@ -184,13 +184,14 @@ def _own(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _comparison(
-    name: str, run: Mapping[str, Any], groups: Mapping[str, list[Transcript]], own: Sequence[str]
+    name: str, run: Mapping[str, Any], groups: Mapping[str, list[Transcript]], own: Sequence[str], order: Sequence[str]
 ) -> ComparisonRecord:
-    def place(label: str) -> tuple[int, int, int, str]:
+    def place(label: str) -> tuple[int, int, int, int, str]:
         kind = groups[label][0].curriculum.get("kind")
         size = int(re.sub(r"\D", "", label)[:9] or 0)
         first = KINDS.index(kind) if kind in KINDS else len(KINDS)
-        return (first, own.index(label) if label in own else len(own), size, label)
+        asked = order.index(label) if label in order else len(order)
+        return (asked, first, own.index(label) if label in own else len(own), size, label)
 
     return ComparisonRecord(
         name=name,

@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
-from cisr.compare import measure_groups
+from cisr.classroom import Transcript
+from cisr.compare import MEASURES, measure_groups
 from cisr.errors import ConfigError
 from cisr.report.contents import read
 
-MEASURES = tuple(measure_groups({}))
 EXPECTED = (
     f"give a CSV file with a header, the column curriculum and one or more of {', '.join(MEASURES)}, and a line for "
     f"each student"
 )
 
 
-def students_in(path: Path) -> dict[str, dict[str, list[float]]]:
-    """By measure, then by curriculum, a number for each student of a CSV file or of another store's comparisons."""
-    found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path)
-    if not any(any(groups.values()) for groups in found.values()):
+def students_in(path: Path, task: str, curricula: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+    """By measure, then by curriculum, a number for each student of a CSV file or of another store of the task."""
+    found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path, task)
+    labels = list(dict.fromkeys(label for groups in found.values() for label, values in groups.items() if values))
+    if not labels:
         raise ConfigError(f"{path} holds no students that have finished: {EXPECTED}, or the store of a comparison.")
+    if not set(labels) & set(curricula):
+        raise ConfigError(
+            f"{path} has students under {', '.join(labels)}, none under {', '.join(curricula)}: "
+            f"the curricula must have the same names."
+        )
     return found
 
 
-def _of_store(path: Path) -> dict[str, dict[str, list[float]]]:
-    return measure_groups({group.label: group.students for group in read(path).groups})
+def _of_store(path: Path, task: str) -> dict[str, dict[str, list[float]]]:
+    contents = read(path)
+    if contents.settings.get("task") != task:
+        raise ConfigError(f"{path} is a store of '{contents.settings.get('task')}': give one of '{task}'.")
+    students: dict[str, list[Transcript]] = {}
+    for group in contents.groups:
+        students.setdefault(group.label, []).extend(group.students)
+    return measure_groups(students)
 
 
 def _of_csv(path: Path) -> dict[str, dict[str, list[float]]]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cisr.compare import Estimate, Row
+from cisr.compare import MEASURES, Estimate, Row
 from cisr.differences import Difference
 from cisr.report.svg import esc
 from cisr.report.words import fixed, latex
@@ -112,15 +112,15 @@ def differences_table(differences: Sequence[Difference], name: str) -> str:
         column("told apart", lambda d: word(d.told_apart), "told_apart"),
     ]
     caption = (
-        "Difference of the means with its 95 % interval. p: Welch's t-test of the means and the rank test "
-        "(Mann–Whitney), which a few students that learned nothing hardly move; with Holm's correction for the "
+        "Difference of the means with its 95 % interval, not corrected. p: Welch's t-test of the means, and the rank "
+        "test (Mann–Whitney), which a few students that learned nothing hardly move; with Holm's correction over the "
         "lines of a measure."
     )
     return table(columns, name=name, caption=caption)
 
 
 def _gain(d: Difference) -> Cell:
-    digits = DIGITS["mean_return" if d.measure == "return" else d.measure]
+    digits = MEASURES[d.measure]
     cell = figure(d.gain, digits)
     interval = "" if math.isnan(d.low) else f" <small>[{fixed(d.low, digits)}, {fixed(d.high, digits)}]</small>"
     return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(d.low), _number(d.high)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from cisr.compare import Comparison, Estimate, Row
+from cisr.compare import MEASURES, Comparison, Estimate, Row
 from cisr.differences import Difference
 from cisr.reproduce import Reproduction, measures
 
@@ -66,26 +66,23 @@ def reproduction_table(reproduction: Reproduction) -> Table:
     return table
 
 
-DIGITS = {"success": 3, "return": 1, "training_failures": 1}
-
-
 def differences_table(differences: Sequence[Difference], title: str) -> Table:
     """Which groups of students chance alone may explain."""
     table = Table(
-        title=f"{title}: difference of the means [95 % interval]",
+        title=f"{title}: difference of the means [95 % interval, not corrected]",
         title_justify="left",
-        caption="p: Welch's t-test and the rank test (Mann-Whitney), with Holm's correction for the lines of a measure",
+        caption="p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction over the lines of a measure",
         caption_justify="left",
         box=SIMPLE_HEAD,
     )
     for heading in ("curriculum", "against"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("ours", "theirs", "difference", "p (means)", "p (ranks)"):
+    for heading in ("mean", "other mean", "difference", "p (means)", "p (ranks)"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("told apart", no_wrap=True)
     before = ""
     for d in differences:
-        form = f",.{DIGITS[d.measure]}f"
+        form = f",.{MEASURES[d.measure]}f"
         interval = "" if math.isnan(d.low) else f" [{d.low:+{form}}, {d.high:+{form}}]"
         if d.measure != before:
             table.add_row(f"{d.measure.replace('_', ' ')}:")

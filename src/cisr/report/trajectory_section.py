@@ -11,7 +11,7 @@ from cisr.report.svg import DANGER, Frame, cross, dot, esc, segment, svg
 from cisr.trajectories import Trajectory
 
 Lines = Mapping[str, Sequence[Sequence[tuple[float, float]]]]
-PAD, RESCUE = "#222222", "#444444"
+GROUND, RESCUE = "#222222", "#444444"
 DASHES = {"trigger": "5 3", "reset": "1.5 3"}
 """How an intervention's lines are drawn, by name; others are whole."""
 
@@ -33,9 +33,9 @@ def trajectory_section(
             drawn.append(_panel(group.label, colours[group.label], shown, scenery, lines))
     if not drawn:
         return ""
-    funnels = legend({name: colours[name] for name in scenery["interventions"] if name in behind})
+    interventions = legend({name: colours[name] for name in scenery["interventions"] if name in behind})
     return (
-        f'<h3>Where deployed students went</h3>{funnels}<figure><div class="figures">{"".join(drawn)}</div>'
+        f'<h3>Where deployed students went</h3>{interventions}<figure><div class="figures">{"".join(drawn)}</div>'
         "<figcaption>Episodes of final policies, the same ones for all students. A dot marks the end of an episode, a "
         "red cross one that ended in danger, a grey dot a rescue with the way to where it put the student. "
         f"{_dashes(scenery)} of the interventions that these students met in training are drawn in the interventions' "
@@ -80,7 +80,7 @@ def _panel(
 
 
 def _behind(frame: Frame, scenery: Mapping[str, Any], met: Mapping[str, str]) -> str:
-    parts = [_line(frame, line, PAD, width=4) for lines in scenery["lines"].values() for line in lines]
+    parts = [_line(frame, line, GROUND, width=4) for lines in scenery["lines"].values() for line in lines]
     for intervention, colour in met.items():
         for name, lines in scenery["interventions"][intervention].items():
             parts += [_line(frame, line, colour, width=1.5, dash=DASHES.get(name, "")) for line in lines]
