@@ -14,9 +14,9 @@ Not equal, to Stable-Baselines3's advantage: cisr runs its whole classroom (Lagr
 environments each unit, checkpoints), the other side only `PPO.learn`. To the disadvantage of sb3: `InducedCMDP` judges
 each environment on its own, where cisr judges those of many students together. That costs little on a lake and a lot
 on a lander; sb3-plain is without it. To that of both: the value is evaluated once more where the time limit ends an
-episode. Where a task has finitely many
-observations, the compiled lane runs the network once for each of them and not for each sample
-(`cisr.students.observation_table`): the same updates with less arithmetic, which no task with other observations gets.
+episode. Where a task has finitely many observations, the compiled lane runs the network once for each of them and not
+for each sample (`cisr.students.observation_table`): the same updates with less arithmetic, which no task with other
+observations gets.
 """
 
 from __future__ import annotations

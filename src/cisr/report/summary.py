@@ -121,9 +121,7 @@ def differences_table(differences: Sequence[Difference], name: str) -> str:
 
 def _gain(d: Difference) -> Cell:
     digits = MEASURES[d.measure]
-    cell = figure(d.gain, digits)
-    interval = "" if math.isnan(d.low) else f" <small>[{fixed(d.low, digits)}, {fixed(d.high, digits)}]</small>"
-    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(d.low), _number(d.high)))
+    return _with_interval(figure(d.gain, digits), d.low, d.high, digits)
 
 
 def word(text: str) -> Cell:
@@ -147,9 +145,13 @@ def uncertain(mean: float, sem: float, digits: int) -> Cell:
 
 
 def _estimate(e: Estimate, digits: int) -> Cell:
-    cell = uncertain(e.mean, e.sem, digits)
-    interval = "" if math.isnan(e.mean) else f" <small>[{fixed(e.low, digits)}, {fixed(e.high, digits)}]</small>"
-    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(e.low), _number(e.high), _number(e.median)))
+    cell = _with_interval(uncertain(e.mean, e.sem, digits), e.low, e.high, digits)
+    return replace(cell, csv=(*cell.csv, _number(e.median)))
+
+
+def _with_interval(cell: Cell, low: float, high: float, digits: int) -> Cell:
+    interval = "" if math.isnan(low) else f" <small>[{fixed(low, digits)}, {fixed(high, digits)}]</small>"
+    return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(low), _number(high)))
 
 
 def _chance(p: float) -> Cell:

@@ -14,12 +14,9 @@ from cisr.reproduce import Reproduction, measures
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    table = Table(
-        title=f"{comparison.title}: mean ± standard error [95 % bootstrap interval]",
-        title_justify="left",
-        caption="failures: visits to danger, per student in training, per episode once deployed without a teacher",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
+    table = _empty(
+        f"{comparison.title}: mean ± standard error [95 % bootstrap interval]",
+        "failures: visits to danger, per student in training, per episode once deployed without a teacher",
     )
     table.add_column("curriculum", no_wrap=True)
     headings = ("success", "median", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
@@ -29,7 +26,7 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_row(
             row.curriculum,
             shown(row.success, 3),
-            "–" if math.isnan(row.success.median) else f"{row.success.median:.3f}",
+            _number(row.success.median, ".3f"),
             shown(row.mean_return, 2),
             shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0),
             shown(row.rescues, 0),
@@ -41,11 +38,9 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def reproduction_table(reproduction: Reproduction) -> Table:
     """Ours beside the paper's, mean ± standard error over repetitions."""
-    table = Table(
-        title=f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
-        f"{reproduction.students} students each",
-        title_justify="left",
-        box=SIMPLE_HEAD,
+    table = _empty(
+        f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
+        f"{reproduction.students} students each"
     )
     table.add_column("curriculum", no_wrap=True)
     columns = measures(reproduction.rows)
@@ -68,12 +63,9 @@ def reproduction_table(reproduction: Reproduction) -> Table:
 
 def differences_table(differences: Sequence[Difference], title: str) -> Table:
     """Which groups of students chance alone may explain."""
-    table = Table(
-        title=f"{title}: difference of the means [95 % interval, not corrected]",
-        title_justify="left",
-        caption="p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction over the lines of a measure",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
+    table = _empty(
+        f"{title}: difference of the means [95 % interval, not corrected]",
+        "p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction over the lines of a measure",
     )
     for heading in ("curriculum", "against"):
         table.add_column(heading, no_wrap=True)
@@ -111,3 +103,7 @@ def _students(row: Row) -> str:
 
 def _number(value: float, form: str) -> str:
     return "–" if math.isnan(value) else format(value, form)
+
+
+def _empty(title: str, caption: str | None = None) -> Table:
+    return Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
