@@ -7,7 +7,8 @@ import tiny
 from cisr.classroom import Batch, Checkpoint, Deployment, Enrolment, Graduation, UnitLog, UnitRecord
 from cisr.curricula import Bandit, Fixed
 from cisr.errors import StoreError
-from cisr.store import FORMAT, Store
+from cisr.store import Store
+from cisr.store.database import FORMAT
 
 
 def one_batch(enrolments):

@@ -211,7 +211,7 @@ def test_a_store_in_a_folder_that_cannot_be_written_is_read_without_files_beside
     (tmp_path / "archive").mkdir()
     kept = tmp_path / "archive" / "a store?.sqlite"
     kept.write_bytes(path.read_bytes())
-    monkeypatch.setattr("cisr.store.os.access", lambda *_: False)
+    monkeypatch.setattr("cisr.store.database.os.access", lambda *_: False)
     assert write_page(kept, tmp_path / "page.html").exists()
     assert [file.name for file in kept.parent.iterdir()] == [kept.name]
 

@@ -1,0 +1,273 @@
+"""The store: one SQLite file for a study and its comparisons, weights beside it.
+
+What it promises: a finished unit is on disk before the next begins; a crash, a kill or a full disk loses at most the
+unit in progress; nothing is pickled. A batch's weights are one safetensors file, written aside, renamed into place and
+named in the same SQLite transaction as its units, so database and weights never disagree. One process writes at a time.
+Rows are keyed by names, not by order of arrival: the same work gives the same store, cell by cell, apart from times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Transcript, UnitRecord
+from cisr.curricula import Parameters
+from cisr.errors import StoreError
+from cisr.store.database import Database
+from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit
+from cisr.store.weights import Weights
+from cisr.students.config import StudentConfig
+
+
+class Round(NamedTuple):
+    """One curriculum policy that a teacher tried."""
+
+    parameters: Parameters
+    told: bool
+    score: float | None
+    sem: float | None
+    model: dict[str, Any]
+    """The hyperparameters of the teacher's model when it proposed this policy; empty if it used none."""
+
+
+class Store:
+    """Open or make a store. `Store(None)` lives in memory and is gone with the process.
+
+    `Store(path, read_only=True)` takes no lock and changes nothing, so it can look at a study that is running: it sees
+    what was finished when it first read.
+    """
+
+    def __init__(self, path: Path | str | None, *, read_only: bool = False) -> None:
+        self.path = None if path is None else Path(path)
+        self.read_only = read_only
+        self._db = Database(self.path, read_only=read_only)
+        self._weights = Weights(self.path)
+        if not read_only:
+            self._tidy()
+
+    def __str__(self) -> str:
+        return str(self._db)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def settle(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Record settings on first use; complain if they have been recorded with other values. Returns all settings."""
+        with self._db.transaction():
+            for name, value in settings.items():
+                text = as_json(value)
+                self._db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (name, text))
+                (kept,) = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+                if kept != text:
+                    raise StoreError(
+                        f"{self} was made with {name} {_short(kept)}, this run has {_short(text)}: "
+                        f"give another store, or the same {name}."
+                    )
+        return self.settings()
+
+    def settings(self) -> dict[str, Any]:
+        return {name: json.loads(value) for name, value in self._db.execute("SELECT * FROM settings")}
+
+    # The classroom's register
+
+    def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
+        known = {enrolment.name: self._known(enrolment) for enrolment in enrolments}
+        new = group([enrolment for enrolment in enrolments if known[enrolment.name] is None])
+        with self._db.transaction():
+            for batch in new:
+                self._db.execute("INSERT INTO batches (name) VALUES (?)", (batch.name,))
+                for place, student in enumerate(batch.enrolments):
+                    self._db.execute(
+                        "INSERT INTO students (name, batch, place, curriculum, config, seed) VALUES (?, ?, ?, ?, ?, ?)",
+                        (student.name, batch.name, place, *identity(student)),
+                    )
+        given = {enrolment.name: enrolment for enrolment in enrolments}
+        wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
+        return [unfinished for name in wanted if (unfinished := self._unfinished(name, given))] + new
+
+    def _known(self, enrolment: Enrolment) -> str | None:
+        """The batch of a student that has been enrolled before."""
+        row = self._db.execute(
+            "SELECT batch, curriculum, config, seed FROM students WHERE name = ?", (enrolment.name,)
+        ).fetchone()
+        if row is None:
+            return None
+        for what, kept, given in zip(("curriculum", "settings", "seed"), row[1:], identity(enrolment), strict=True):
+            if kept != given:
+                raise StoreError(
+                    f"{self} holds student '{enrolment.name}' with another {what} ({_short(str(kept))}; now "
+                    f"{_short(str(given))}): give another store."
+                )
+        return str(row[0])
+
+    def _unfinished(self, batch: str, given: Mapping[str, Enrolment]) -> Batch | None:
+        (done,) = self._db.execute("SELECT done FROM batches WHERE name = ?", (batch,)).fetchone()
+        if done:
+            return None
+        rows = self._db.execute(
+            "SELECT name, curriculum, config, seed FROM students WHERE batch = ? ORDER BY place", (batch,)
+        )
+        return Batch(name=batch, enrolments=tuple(given.get(row[0]) or to_enrolment(*row) for row in rows))
+
+    def checkpoint(self, batch: Batch) -> Checkpoint | None:
+        units, weights = self._db.execute("SELECT units, weights FROM batches WHERE name = ?", (batch.name,)).fetchone()
+        if not units:
+            return None
+        transcripts = [self.transcript(student.name) for student in batch.enrolments]
+        stages = [
+            self._db.execute("SELECT stage FROM units WHERE student = ? AND unit = ?", (t.name, units)).fetchone()
+            for t in transcripts
+        ]
+        return Checkpoint(
+            unit=units,
+            weights=self._weights.load(weights),
+            records=tuple(
+                UnitRecord(t.units[-1], json.loads(stage[0])) if t.error is None else None
+                for t, stage in zip(transcripts, stages, strict=True)
+            ),
+            errors=tuple(t.error for t in transcripts),
+        )
+
+    def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None:
+        with self._db.guard():
+            file = f"{_digest(batch.name)}-{checkpoint.unit}.safetensors"
+            self._weights.save(file, checkpoint.weights)
+            (previous,) = self._db.execute("SELECT weights FROM batches WHERE name = ?", (batch.name,)).fetchone()
+            with self._db.transaction():
+                self._db.execute(
+                    "UPDATE batches SET units = ?, weights = ? WHERE name = ?", (checkpoint.unit, file, batch.name)
+                )
+                for student, record in zip(batch.enrolments, checkpoint.records, strict=True):
+                    if record is not None:
+                        self._insert_unit(student.name, record)
+                self._keep_errors(batch, checkpoint.errors)
+            if previous is not None:
+                self._weights.drop(previous)
+
+    def keep_graduation(self, batch: Batch, graduation: Graduation) -> None:
+        with self._db.transaction():
+            self._db.execute("UPDATE batches SET done = 1 WHERE name = ?", (batch.name,))
+            for student, deployment in zip(batch.enrolments, graduation.deployments, strict=True):
+                if deployment is not None:
+                    self._db.execute(
+                        "UPDATE students SET deployment = ? WHERE name = ?", (as_json(asdict(deployment)), student.name)
+                    )
+            self._keep_errors(batch, graduation.errors)
+
+    def transcript(self, name: str) -> Transcript:
+        curriculum, config, seed, deployment, error = self._db.execute(
+            "SELECT curriculum, config, seed, deployment, error FROM students WHERE name = ?", (name,)
+        ).fetchone()
+        cursor = self._db.execute("SELECT * FROM units WHERE student = ? ORDER BY unit", (name,))
+        columns = [column[0] for column in cursor.description]
+        return Transcript(
+            name=name,
+            curriculum=json.loads(curriculum),
+            config=StudentConfig.from_json(json.loads(config)),
+            seed=seed,
+            units=tuple(to_unit(dict(zip(columns, row, strict=True))) for row in cursor),
+            deployment=to_deployment(deployment),
+            error=error,
+        )
+
+    def transcripts(self, prefix: str = "") -> list[Transcript]:
+        """All students whose name starts with the prefix, by name."""
+        names = self._db.execute("SELECT name FROM students ORDER BY name").fetchall()
+        return [self.transcript(name) for (name,) in names if name.startswith(prefix)]
+
+    def weights(self, name: str) -> dict[str, Any]:
+        """The arrays of one student's learner, as of its last finished unit."""
+        row = self._db.execute(
+            "SELECT batches.weights, place FROM students JOIN batches ON batch = batches.name WHERE students.name = ?",
+            (name,),
+        ).fetchone()
+        if row is None or row[0] is None:
+            raise StoreError(f"{self} has no weights of a student '{name}': see its students for the names.")
+        return {key: array[row[1]] for key, array in self._weights.load(row[0]).items()}
+
+    # The teacher's rounds
+
+    def rounds(self, study: str) -> list[Round]:
+        rows = self._db.execute(
+            "SELECT parameters, told, score, sem, model FROM rounds WHERE study = ? ORDER BY round", (study,)
+        )
+        return [
+            Round(json.loads(parameters), bool(told), score, sem, json.loads(model))
+            for parameters, told, score, sem, model in rows
+        ]
+
+    def propose(self, study: str, number: int, parameters: Parameters, model: Mapping[str, Any]) -> None:
+        with self._db.transaction():
+            self._db.execute(
+                "INSERT INTO rounds (study, round, parameters, model) VALUES (?, ?, ?, ?)",
+                (study, number, as_json(parameters), as_json(model)),
+            )
+
+    def tell(self, study: str, number: int, score: float | None, sem: float | None) -> None:
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE rounds SET told = 1, score = ?, sem = ? WHERE study = ? AND round = ?",
+                (score, sem, study, number),
+            )
+
+    def keep_findings(self, study: str, found: Mapping[str, Any]) -> None:
+        """What a finished study found: its best policy and what its teacher's model looks like."""
+        with self._db.transaction():
+            self._db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?)", (study, as_json(found)))
+
+    def findings(self) -> dict[str, dict[str, Any]]:
+        """What each finished study found, by its name."""
+        return {study: json.loads(found) for study, found in self._db.execute("SELECT * FROM findings ORDER BY study")}
+
+    # Inside
+
+    def _tidy(self) -> None:
+        try:
+            with self._db.guard():
+                self._weights.drop_all_but({name for (name,) in self._db.execute("SELECT weights FROM batches")})
+        except BaseException:
+            self.close()
+            raise
+
+    def _insert_unit(self, student: str, record: UnitRecord) -> None:
+        fields = from_unit(student, record)
+        names = ", ".join(fields)
+        self._db.execute(f"INSERT INTO units ({names}) VALUES ({', '.join('?' * len(fields))})", list(fields.values()))
+
+    def _keep_errors(self, batch: Batch, errors: Sequence[str | None]) -> None:
+        for student, error in zip(batch.enrolments, errors, strict=True):
+            if error is not None:
+                self._db.execute("UPDATE students SET error = ? WHERE name = ?", (error, student.name))
+
+
+@contextmanager
+def opened(store: Store | Path | str | None) -> Iterator[Store]:
+    """A store that was given stays open; one that is opened here is closed again."""
+    if isinstance(store, Store):
+        yield store
+    else:
+        with Store(store) as own:
+            yield own
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,164 @@
+"""The database of a store: a SQLite file that one process writes at a time and others may read meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cisr.errors import StoreError
+
+FORMAT = 1
+
+SCHEMA = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE batches (
+    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE students (
+    name TEXT PRIMARY KEY, batch TEXT NOT NULL REFERENCES batches, place INTEGER NOT NULL,
+    curriculum TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL,
+    deployment TEXT, error TEXT
+) WITHOUT ROWID;
+CREATE TABLE units (
+    student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
+    steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL,
+    violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL,
+    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL,
+    PRIMARY KEY (student, unit)
+) WITHOUT ROWID;
+CREATE TABLE rounds (
+    study TEXT NOT NULL, round INTEGER NOT NULL, parameters TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0,
+    score REAL, sem REAL, model TEXT NOT NULL,
+    PRIMARY KEY (study, round)
+) WITHOUT ROWID;
+CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+SQLITE_HEADER = b"SQLite format 3\0"
+KEPT = "Finished units are kept: mend this and run the same command again."
+
+
+class Database:
+    """Open or make it; without a path it lives in memory. To read takes no lock and changes nothing."""
+
+    def __init__(self, path: Path | None, *, read_only: bool) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._lock: int | None = None
+        with self.guard():
+            if read_only:
+                address = self._address_to_read()
+                self._check_header()
+            elif path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._check_header()
+                self._take_lock()
+            self._connection = sqlite3.connect(
+                address if read_only else path or ":memory:", uri=read_only, isolation_level=None
+            )
+            try:
+                self._begin_to_read() if read_only else self._begin_to_write()
+            except BaseException:
+                self.close()
+                raise
+
+    def __str__(self) -> str:
+        return f"The store {self._path}" if self._path else "The store"
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is kept together, or none of it."""
+        with self.guard():
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn what the disk or SQLite says into one line."""
+        try:
+            yield
+        except (sqlite3.DatabaseError, OSError) as error:
+            if self._read_only:
+                raise StoreError(f"Cannot read {self._path}: {error}.") from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise StoreError(f"Cannot write {self._path}: {error}. {KEPT}") from error
+            raise StoreError(
+                f"Cannot write {error.filename or self._path}: {error.strerror or error}. {KEPT}"
+            ) from error
+
+    def _begin_to_write(self) -> None:
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=FULL")
+        self.execute("PRAGMA foreign_keys=ON")
+        if not self._tables():
+            with self.transaction():
+                for statement in SCHEMA.split(";"):
+                    self.execute(statement)
+                self.execute("INSERT INTO settings VALUES ('format', ?)", (str(FORMAT),))
+        self._check_format()
+
+    def _begin_to_read(self) -> None:
+        self.execute("BEGIN")  # all that is read belongs to one moment
+        self._check_format()
+
+    def _address_to_read(self) -> str:
+        if self._path is None or not self._path.is_file():
+            raise StoreError(f"There is no store {self._path}: give a file that `cisr train` or `compare` has made.")
+        # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
+        log = self._path.with_name(self._path.name + "-wal")
+        settled = not log.exists() and not os.access(self._path.parent, os.W_OK)
+        return self._path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
+
+    def _check_header(self) -> None:
+        assert self._path is not None
+        if self._path.exists():
+            with open(self._path, "rb") as file:
+                header = file.read(len(SQLITE_HEADER))
+            if header not in (b"", SQLITE_HEADER):
+                raise StoreError(self._not_a_store())
+
+    def _check_format(self) -> None:
+        if not {"settings", "students", "units"} <= self._tables():
+            raise StoreError(self._not_a_store())
+        found = self.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+        if int(found[0]) > FORMAT:
+            raise StoreError(
+                f"{self} was made by a newer version of cisr (format {found[0]}, this one reads {FORMAT}): update cisr."
+            )
+
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}
+
+    def _not_a_store(self) -> str:
+        return f"{self._path} is not a store of cisr: give another path."
+
+    def _take_lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            return
+        assert self._path is not None
+        self._lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{self} is in use by another process: wait for it, or give another path.") from error

@@ -1,0 +1,53 @@
+"""Records of the classroom as rows of the database, and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from cisr.classroom import Deployment, Enrolment, UnitLog, UnitRecord
+from cisr.curricula import policy_from_json
+from cisr.students.config import StudentConfig
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def identity(enrolment: Enrolment) -> tuple[str, str, int]:
+    """What a student may not change once enrolled: curriculum, settings, seed."""
+    return as_json(enrolment.policy.to_json()), as_json(enrolment.config.to_json()), enrolment.seed
+
+
+def to_enrolment(name: str, curriculum: str, config: str, seed: int) -> Enrolment:
+    return Enrolment(
+        name=name,
+        policy=policy_from_json(json.loads(curriculum)),
+        config=StudentConfig.from_json(json.loads(config)),
+        seed=seed,
+    )
+
+
+def from_unit(student: str, record: UnitRecord) -> dict[str, Any]:
+    fields = asdict(record.log)
+    return fields | {
+        "multipliers": as_json(fields["multipliers"]),
+        "deployment": None if fields["deployment"] is None else as_json(fields["deployment"]),
+        "stage": as_json(record.stage),
+        "student": student,
+    }
+
+
+def to_unit(row: dict[str, Any]) -> UnitLog:
+    fields = {name: value for name, value in row.items() if name not in ("student", "stage")}
+    multipliers = tuple(json.loads(row["multipliers"]))
+    return UnitLog(**{**fields, "multipliers": multipliers, "deployment": to_deployment(row["deployment"])})
+
+
+def to_deployment(text: str | None) -> Deployment | None:
+    if text is None:
+        return None
+    fields = json.loads(text)
+    visits = None if fields.get("visits") is None else tuple(fields["visits"])
+    return Deployment(**{**fields, "visits": visits})
