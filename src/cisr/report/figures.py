@@ -86,7 +86,8 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
 def check_scenery(task: Task) -> Mapping[str, Any]:
     if task.scenery is None:
         raise ConfigError(
-            f"Task '{task.name}' has no scenery to draw episodes on: pass one to Task(scenery=…), or do without this picture."
+            f"Task '{task.name}' has no scenery to draw episodes on: "
+            "pass one to Task(scenery=…), or do without this picture."
         )
     return task.scenery
 
