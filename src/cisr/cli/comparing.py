@@ -139,7 +139,9 @@ def compare(
         for transcript in transcripts:
             if transcript.error:
                 out.print(f"Failed: {transcript.error}", soft_wrap=True)
-    out.print(f"{students * len(policies)} students in {ago(began)}; everything is kept in {path}", soft_wrap=True)
+    out.print(
+        f"{students * len(policies)} students; this run took {ago(began)}; everything is kept in {path}", soft_wrap=True
+    )
     if figure is not None:
         from cisr.report.figures import learning_curves
 

@@ -97,7 +97,8 @@ def train(
     with writing(target):
         save_policy(result.policy, target)
     failed = sum(t.error is not None for t in result.transcripts)
-    out.print(f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students in {ago(began)}.")
+    tried = f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students"
+    out.print(f"{tried}; this run took {ago(began)}.")
     if failed:
         out.print(f"{failed} students failed; their errors are in the store.")
     out.print(f"Failures in training, all students together: {result.training_failures:,}")
@@ -172,7 +173,7 @@ def reproduce(
     target = figure or path.with_suffix(".png")
     with writing(target):
         learning_curves(result.pictured(), target.with_suffix(".png"), target.with_suffix(".pdf"))
-    out.print(f"In {ago(began)}; everything is kept in {path}, the figure is {target}", soft_wrap=True)
+    out.print(f"This run took {ago(began)}; everything is kept in {path}, the figure is {target}", soft_wrap=True)
     write_json(json_path, result.to_json())
 
 
