@@ -54,7 +54,7 @@ from cisr import (
 from cisr.bench import student_of
 from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
 from cisr.classroom import Batch, Checkpoint, Event, default_observe
-from cisr.cli import parse_curriculum
+from cisr.cli.comparing import parse_curricula
 from cisr.compare import Estimate, summarise_group
 from cisr.constraints import violation
 from cisr.seeding import check_seed, derive_seed, generator
@@ -326,7 +326,8 @@ def main() -> None:
     try:
         check_seed(arguments.seed)
         task = frozen_lake(arguments.units)
-        label, policy = parse_curriculum(arguments.curriculum, task) if arguments.curriculum else ("FL-A", FL_A)
+        given = parse_curricula([arguments.curriculum], task) if arguments.curriculum else {"FL-A": FL_A}
+        ((label, policy),) = given.items()
         for name in policy.interventions_used:
             task.intervention(name)
     except CisrError as error:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cisr import ConfigError, Store, StoreError, Threshold, get_task, load_policy, save_policy
-from cisr.cli import main, parse_curriculum
+from cisr.cli import main
+from cisr.cli.comparing import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.lesson import make_lesson, settle
 
@@ -128,7 +129,7 @@ def test_a_store_of_another_task_is_nothing_to_test_against(capfd, tmp_path, flo
 
 def test_a_curriculum_found_for_one_kind_of_student_is_applied_to_another(capfd, tmp_path):
     found = tmp_path / "found.json"
-    save_policy(parse_curriculum("LL-A", get_task("lunar-lander"))[1], found)
+    save_policy(parse_curricula(["LL-A"], get_task("lunar-lander"))["LL-A"], found)
     run("compare", "tiny:small_lander", found, "--students", 1, "--store", tmp_path / "s", "--workers", 0)
     assert "one-layer students" in capfd.readouterr().out
     with Store(tmp_path / "s", read_only=True) as store:
@@ -139,21 +140,23 @@ def test_a_curriculum_found_for_one_kind_of_student_is_applied_to_another(capfd,
 def test_compare_takes_names_files_and_families(tmp_path):
     import tiny
 
-    assert parse_curriculum("none", tiny.task) == ("none", Fixed("none"))
-    assert parse_curriculum("bandit", tiny.task) == ("bandit", Bandit(("SR1", "SR2", "HR")))
-    assert parse_curriculum("Back-6", tiny.task) == ("Back-6", Fixed("Back-6"))
-    assert parse_curriculum("Incremental-2", tiny.task)[1] == Schedule(("Back-2", "Back-4", "Back-6"))
+    assert parse_curricula(["none", "bandit", "Back-6", "Incremental-2"], tiny.task) == {
+        "none": Fixed("none"),
+        "bandit": Bandit(("SR1", "SR2", "HR")),
+        "Back-6": Fixed("Back-6"),
+        "Incremental-2": Schedule(("Back-2", "Back-4", "Back-6")),
+    }
 
 
 def test_compare_knows_the_published_teachers_of_a_task_by_name():
-    label, policy = parse_curriculum("LL-A", get_task("lunar-lander", student="one-layer"))
+    ((label, policy),) = parse_curricula(["LL-A"], get_task("lunar-lander", student="one-layer")).items()
     assert label == "LL-A" and policy.interventions == ("Narrow", "Wide")
     assert policy.thresholds == (Threshold(min_return=22.84, max_violation=3.434),)
-    assert parse_curriculum("FL-B", get_task("frozen-lake"))[1].interventions == ("SR1", "HR", "HR")
+    assert parse_curricula(["FL-B"], get_task("frozen-lake"))["FL-B"].interventions == ("SR1", "HR", "HR")
     with pytest.raises(
         ConfigError, match="no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, Chimney, Funnel, LL-A, LL-B"
     ):
-        parse_curriculum("FL-A", get_task("lunar-lander"))
+        parse_curricula(["FL-A"], get_task("lunar-lander"))
 
 
 def test_students_of_another_kind_have_another_store_and_are_refused_by_the_first(tmp_path):
@@ -275,26 +278,37 @@ def test_a_disk_that_fills_up_loses_nothing_already_computed(tmp_path):
             assert opened.transcript(name).units[: len(units)] == units
 
 
-def test_students_whose_environment_raises_are_recorded_and_the_rest_is_reported(capfd, tmp_path):
-    run("compare", "tiny:explosive", "SR1", "--students", 2, "--store", tmp_path / "s", "--workers", 0)
-    printed = capfd.readouterr().out
-    assert "0 of 2 finished" in printed
-    assert "RuntimeError at a step: the simulator lost its licence" in printed
+@pytest.mark.parametrize("command", [("compare", "tiny:explosive", "SR1"), ("train", "tiny:explosive")])
+def test_where_no_student_finishes_the_first_error_is_the_answer(capfd, tmp_path, command):
+    with pytest.raises(SystemExit) as end:
+        run(*command, "--students", 2, "--store", tmp_path / "s", "--workers", 0)
+    assert end.value.code == 1
+    line = capfd.readouterr().err.strip().splitlines()[-1]
+    assert "at a step: RuntimeError: the simulator lost its licence (tiny.py:" in line
+    with Store(tmp_path / "s") as store:
+        assert all(t.error for t in store.transcripts())
 
 
-def test_a_worker_that_dies_is_replaced_once_and_then_its_students_have_failed(capfd, tmp_path):
-    run("compare", "tiny:suicidal", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 1)
-    assert "its worker process died (signal 6)" in capfd.readouterr().out
+def test_a_worker_that_dies_is_replaced_once_and_then_its_batch_is_abandoned(capfd, tmp_path):
+    with pytest.raises(SystemExit) as end:
+        run("compare", "tiny:suicidal", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 1)
+    assert end.value.code == 1
+    assert "its worker process died (signal 6)" in capfd.readouterr().err
+    with Store(tmp_path / "s") as store:
+        assert [t.training_failures for t in store.transcripts()] == [None]
 
 
-def test_a_worker_killed_from_outside_twice_stops_the_run_and_nobody_has_failed(capfd, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("death", "number"), [("SIGKILL", 9), ("SIGTERM", 15)])
+def test_a_worker_killed_from_outside_twice_stops_the_run_and_nobody_has_failed(
+    capfd, tmp_path, monkeypatch, death, number
+):
     """As a system does that is short of memory."""
-    monkeypatch.setenv("DEATH", "SIGKILL")
+    monkeypatch.setenv("DEATH", death)
     line = refused(
         capfd, "compare", "tiny:suicidal", "SR1", "--students", 4, "--batch", 2, "--store", tmp_path / "s",
         "--workers", 1,
     )  # fmt: skip
-    assert "a batch of 2 students was killed 2 times (signal 9), as systems do when memory runs out" in line
+    assert f"a batch of 2 students was killed 2 times (signal {number}), as systems do when memory runs out" in line
     assert "fewer --workers" in line and "--store NEW --batch 1" in line
     with Store(tmp_path / "s") as store:
         assert [t.error for t in store.transcripts()] == [None] * 4

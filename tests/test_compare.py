@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import ConfigError, Fixed, Store, StoreError, Switching, Threshold, compare, load_student
+from cisr import (
+    ConfigError,
+    Fixed,
+    NobodyFinished,
+    Store,
+    StoreError,
+    Study,
+    Switching,
+    Threshold,
+    compare,
+    load_student,
+)
 from cisr.compare import estimate
 from cisr.report.figures import learning_curves
 from cisr.report.tables import shown
@@ -64,9 +75,38 @@ def test_the_learning_curves_are_drawn(comparison, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_students_that_fail_are_counted_and_the_rest_is_summed_up():
-    (row,) = compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, n_workers=0).rows
-    assert (row.students, row.finished, row.to_json()["success"]) == (2, 0, None)
+def test_where_nobody_finishes_there_is_no_result_but_the_first_error():
+    with pytest.raises(NobodyFinished, match=r"None of 2 .* RuntimeError: the simulator lost its licence \(tiny.py:"):
+        compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, n_workers=0)
+
+
+def test_students_that_break_are_counted_with_their_failures_and_tried_again(tmp_path, monkeypatch, caplog):
+    groups = {"none": Fixed("none")}  # without a teacher students fail
+    (row,) = (broken := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", n_workers=0)).rows
+    assert row.students == 6 and 0 < row.finished < 6
+    assert f"{6 - row.finished} of 6 students did not finish" in caplog.text
+    unrecorded = [t.failures_when_broken for t in broken.transcripts["none"] if t.error]
+    assert None not in unrecorded and sum(unrecorded) > 0
+    monkeypatch.setenv("HOLD", "yes")
+    (row,) = (mended := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", n_workers=0)).rows
+    assert (row.students, row.finished) == (6, 6)
+    for before, after in zip(broken.transcripts["none"], mended.transcripts["none"], strict=True):
+        assert after == before or before.error
+
+
+def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_path, monkeypatch):
+    def study():
+        return Study(tiny.fragile, n_rounds=1, store=tmp_path / "s", n_workers=0).run()
+
+    broken = study()
+    assert 0 < len(broken.unfinished) < 8
+    monkeypatch.setenv("HOLD", "yes")
+    mended = study()
+    assert not mended.unfinished
+    for before, after, k in zip(broken.rounds, mended.rounds, range(4), strict=True):
+        assert after.parameters == before.parameters
+        scores = [t.deployment.score for t in mended.transcripts[2 * k : 2 * k + 2]]
+        assert after.score == np.mean(scores)
 
 
 def test_more_students_join_those_already_in_the_store():

@@ -4,11 +4,22 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr.classroom import Batch, Checkpoint, Deployment, Enrolment, Graduation, UnitLog, UnitRecord
+from cisr.classroom import (
+    Abandonment,
+    Batch,
+    Breakdown,
+    Checkpoint,
+    Deployment,
+    Enrolment,
+    Graduation,
+    UnitLog,
+    UnitRecord,
+)
 from cisr.curricula import Bandit, Fixed
 from cisr.errors import StoreError
 from cisr.store import Store
 from cisr.store.database import FORMAT
+from cisr.store.rows import identity
 
 
 def one_batch(enrolments):
@@ -57,12 +68,12 @@ def test_what_was_kept_comes_back_to_the_last_bit(tmp_path):
     with Store(tmp_path / "store") as store:
         (batch,) = store.enrol(students("a", "b"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(), {"chosen": "SR1"}), UnitRecord(unit(), None)))
-        store.keep_graduation(batch, Graduation((DEPLOYED, None), (None, "it broke")))
+        store.keep_graduation(batch, Graduation((DEPLOYED, None), (None, Breakdown("it broke", 3))))
     with Store(tmp_path / "store") as store:
         good, bad = store.transcripts()
         assert good.units == (unit(),)
         assert (good.deployment, good.error) == (DEPLOYED, None)
-        assert (bad.deployment, bad.error) == (None, "it broke")
+        assert (bad.deployment, bad.error, bad.training_failures) == (None, "it broke", 3)
         assert store.weights("b")["log_weights"].tolist() == [1, 1, 1]
 
 
@@ -70,14 +81,98 @@ def test_a_batch_goes_on_from_its_last_checkpoint_with_its_stages(tmp_path):
     with Store(tmp_path / "store") as store:
         (batch,) = store.enrol(students("a", "b"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
-        store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2), 1), None, errors=(None, "it broke")))
+        store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2), 1), UnitRecord(unit(2), 0)))
     with Store(tmp_path / "store") as store:
         (again,) = store.enrol(students("a", "b"), one_batch)
         found = store.checkpoint(again)
         assert again == batch
-        assert (found.unit, found.errors) == (2, (None, "it broke"))
-        assert found.records == (UnitRecord(unit(2), 1), None)
+        assert (found.unit, found.errors) == (2, (None, None))
+        assert found.records == (UnitRecord(unit(2), 1), UnitRecord(unit(2), 0))
         assert found.weights["log_weights"][0].tolist() == [2, 2, 2]
+
+
+def test_a_student_that_broke_down_is_taught_again_from_its_first_unit_in_a_batch_of_its_own(tmp_path):
+    with Store(tmp_path / "store") as store:
+        (batch,) = store.enrol(students("a", "b"), one_batch)
+        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
+        broken = (Breakdown("it broke", 40), None)
+        store.keep_checkpoint(batch, checkpoint(2, None, UnitRecord(unit(2), 1), errors=broken))
+        assert store.transcript("a").training_failures == 40
+    with Store(tmp_path / "store") as store:
+        old, new = store.enrol(students("a", "b"), one_batch)
+        assert [student.name for student in new.enrolments] == ["a"]
+        assert store.checkpoint(new) is None and store.transcript("a").units == ()
+        found = store.checkpoint(old)  # the others keep their places
+        assert found.records == (None, UnitRecord(unit(2), 1))
+        assert found.errors[0] is not None and found.errors[1] is None
+        store.keep_graduation(old, Graduation((None, DEPLOYED), found.errors))
+        store.keep_checkpoint(new, checkpoint(1, UnitRecord(unit(1), 0)))
+        store.keep_graduation(new, Graduation((DEPLOYED,), (None,)))
+        assert [(t.error, t.deployment) for t in store.transcripts()] == [(None, DEPLOYED)] * 2
+        assert store.weights("a")["log_weights"].tolist() == [1, 1, 1]
+        assert store.enrol(students("a", "b"), one_batch) == []
+
+
+def test_a_batch_that_was_abandoned_goes_on_from_its_last_checkpoint_and_its_failures_are_unknown(tmp_path):
+    with Store(tmp_path / "store") as store:
+        (batch,) = store.enrol(students("a", "b"), one_batch)
+        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
+        store.keep_abandonment(batch, Abandonment("its worker process died (signal 6)"))
+        for t in store.transcripts():
+            assert t.error == f"Student '{t.name}': its worker process died (signal 6)"
+            assert t.training_failures is None
+    with Store(tmp_path / "store") as store:
+        (again,) = store.enrol(students("a", "b"), one_batch)
+        assert again == batch
+        assert store.checkpoint(again).unit == 1
+        assert [t.error for t in store.transcripts()] == [None, None]
+
+
+OLD_SCHEMA = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE batches (
+    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE students (
+    name TEXT PRIMARY KEY, batch TEXT NOT NULL REFERENCES batches, place INTEGER NOT NULL,
+    curriculum TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL, deployment TEXT, error TEXT
+) WITHOUT ROWID;
+CREATE TABLE units (
+    student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
+    steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL,
+    violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL,
+    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (student, unit)
+) WITHOUT ROWID;
+CREATE TABLE rounds (
+    study TEXT NOT NULL, round INTEGER NOT NULL, parameters TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0,
+    score REAL, sem REAL, model TEXT NOT NULL, PRIMARY KEY (study, round)
+) WITHOUT ROWID;
+CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO settings VALUES ('format', '1');
+INSERT INTO batches VALUES ('b', 0, NULL, 0);
+"""
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_of_an_earlier_format_is_read_and_a_reader_leaves_it_as_it_was(tmp_path, read_only):
+    path = tmp_path / "store"
+    old = sqlite3.connect(path)
+    old.executescript(OLD_SCHEMA)
+    for place, student in enumerate(students("b", "a")):
+        values = (student.name, place, *identity(student), "it broke" if place else None)
+        old.execute("INSERT INTO students VALUES (?, 'b', ?, ?, ?, ?, NULL, ?)", values)
+    old.commit()
+    old.close()
+    content = path.read_bytes()
+    with Store(path, read_only=read_only) as store:
+        a, b = store.transcripts()
+        assert (a.error, a.training_failures, b.error) == ("it broke", None, None)
+    assert (path.read_bytes() == content) is read_only
+    if not read_only:
+        with Store(path) as store:
+            (unfinished, again) = store.enrol(students("a", "b"), one_batch)
+            assert [student.name for student in unfinished.enrolments] == ["b", "a"]
+            assert [student.name for student in again.enrolments] == ["a"]
 
 
 def test_only_the_last_weights_of_a_batch_stay_on_disk(tmp_path):
@@ -121,11 +216,15 @@ def test_a_student_cannot_become_another(tmp_path, other, what):
             store.enrol([other], one_batch)
 
 
-def test_settings_are_fixed_when_first_recorded(tmp_path):
+def test_settings_are_fixed_by_the_first_result(tmp_path):
     with Store(tmp_path / "store") as store:
-        assert store.settle({"task": "lake"})["task"] == "lake"
-        with pytest.raises(StoreError, match=r"made with task \"lake\", this run has \"sea\""):
-            store.settle({"task": "sea"})
+        store.settle({"task": "lake", "numbers": {"a": 1, "b": 2}})
+        store.settle({"task": "sea", "numbers": {"a": 1, "b": 3}})
+        (batch,) = store.enrol(students("a"), one_batch)
+        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0)))
+        with pytest.raises(StoreError, match=r"store was made with numbers: b = 3, this run has 4: give another store"):
+            store.settle({"task": "sea", "numbers": {"a": 1, "b": 4}})
+        assert store.settings()["numbers"] == {"a": 1, "b": 3}
 
 
 def test_a_store_of_a_newer_version_is_left_alone(tmp_path):

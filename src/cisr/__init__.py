@@ -16,7 +16,7 @@ from cisr.curricula import (
     load_policy,
     save_policy,
 )
-from cisr.errors import CisrError, ConfigError, StoreError, TaskError
+from cisr.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
 from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
 from cisr.lesson import load_student
 from cisr.store import Store
@@ -41,6 +41,7 @@ __all__ = [
     "InducedCMDP",
     "Intervention",
     "Move",
+    "NobodyFinished",
     "Observation",
     "Perceptron",
     "Place",

@@ -15,7 +15,6 @@ left to be placed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
@@ -25,7 +24,8 @@ import gymnasium
 import numpy as np
 
 from cisr import constraints
-from cisr.errors import TaskError
+from cisr.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
+from cisr.errors import AnswerError, CisrError, TaskError, described
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.seeding import derive_seed
 from cisr.task import Move, Task, Transition
@@ -50,8 +50,8 @@ class Step(NamedTuple):
 class InducedCMDPs:
     """E environments of one task under one intervention, stepped together.
 
-    An environment that raises is reported to `on_error(k, error)` and left out from then on: its answers are zeros and
-    its episode never ends. Without `on_error` the error is the caller's.
+    An environment that raises, or answers what its spaces do not allow, is reported to `on_error(k, error)` and left
+    out from then on: its answers are zeros and its episode never ends. Without `on_error` the error is the caller's.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class InducedCMDPs:
         self.envs = list(envs)
         self.horizon = task.horizon_under(intervention)
         self._on_error = on_error
+        self._answers = Answers(self.envs[0].observation_space)
         self._left_out: set[int] = set()
         self._dangers = list(task.dangers.items())
         self._triggers = list(intervention.triggers.items())
@@ -90,8 +91,10 @@ class InducedCMDPs:
         if seed is not None:
             self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
         observation, info = self.envs[k].reset(seed=seed, options=options)
-        self._observations[k] = np.asarray(observation)
-        self._visited[k] = [np.array(self.task.read_state(self.envs[k]))]
+        self._observations[k] = self._answers.observation(observation, "The environment's reset")
+        if self._answers.not_finite(self._observations[k][None]):
+            raise AnswerError("The environment's reset answered an observation that is not finite.")
+        self._visited[k] = [np.array(checked_state(self.task.read_state(self.envs[k])))]
         self._account.counts[k] = 0
         self._account.steps[k] = 0
         return self._observations[k], info
@@ -102,10 +105,8 @@ class InducedCMDPs:
 
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
-        rewards, terminated, cut_off, states = self._move(actions)
+        rewards, terminated, cut_off, states, here = self._move(actions)
         move = Move(state=states, reward=rewards, terminated=terminated)
-        here = np.ones(len(self.envs), bool)
-        here[list(self._left_out)] = False
         dangers = [self._judge(f"danger '{name}'", danger, move) & here for name, danger in self._dangers]
         success = self._judge("success", self.task.success, move) & here
         whose = f"of '{self.intervention.name}'"
@@ -121,9 +122,14 @@ class InducedCMDPs:
         truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated & here
         self.transition = Transition(move, failed, rescued, after, truncated)
         if self.task.reward is not None:
-            rewards = np.asarray(self.task.reward(self.transition), float) * here
+            rewards = np.where(here, self._paid(), 0.0)
+        observations = np.stack(self._observations)
+        for k in self._answers.not_finite(observations):
+            if k not in self._left_out:
+                self._give_up(k, AnswerError("The environment's step answered an observation that is not finite."))
+            observations[k] = 0.0
         return Step(
-            observations=np.stack(self._observations),
+            observations=observations,
             rewards=rewards,
             costs=costs,
             constraint_values=constraints.value(self.task.constraint_form, self._account, self._tolerance),
@@ -134,27 +140,46 @@ class InducedCMDPs:
             ways=np.stack([*dangers, success, sent_back, truncated], axis=-1),
         )
 
-    def _move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Step every environment: rewards (E,), terminated (E,), cut off by its own time limit (E,), states (E, d)."""
-        read_state = self.task.read_state
-        rewards, terminated, cut_off, states = [], [], [], []
+    def _move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Step every environment: rewards (E,), terminated (E,), cut off by its own time limit (E,), states (E, d), and
+        who has moved (E,): also an environment that is left out since, because another one of its student broke."""
+        read_state, answers = self.task.read_state, self._answers
+        rewards, terminated, cut_off, states, moved = [], [], [], [], []
         chosen = actions.tolist() if actions.ndim == 1 else actions  # Discrete spaces check Python's integers faster
         for k, env in enumerate(self.envs):
-            reward, ended, late, state = 0.0, False, False, self._visited[k][-1]
+            reward, ended, late, state, sound = 0.0, False, False, self._visited[k][-1], False
             if k not in self._left_out:
                 try:
-                    observation, given, over, limit, self.infos[k] = env.step(chosen[k])
-                    state = read_state(env)
-                    if not math.isfinite(given):
-                        raise ValueError(f"the environment paid a reward of {given}: it must be finite")
-                    self._observations[k], reward, ended, late = observation, float(given), bool(over), bool(limit)
+                    observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
+                    seen = answers.observation(observation, "The environment's step")
+                    reward = checked_reward(given)
+                    ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
+                    state = checked_state(read_state(env), like=state)
+                    self._observations[k], sound = seen, True
                 except Exception as error:
+                    reward, ended, late = 0.0, False, False
                     self._give_up(k, error)
             rewards.append(reward)
             terminated.append(ended)
             cut_off.append(late)
             states.append(state)
-        return np.array(rewards), np.array(terminated), np.array(cut_off), np.stack(states)
+            moved.append(sound)
+        return np.array(rewards), np.array(terminated), np.array(cut_off), np.stack(states), np.array(moved)
+
+    def _paid(self) -> np.ndarray:
+        """What the task itself pays for the last step, (E,)."""
+        assert self.task.reward is not None
+        what = f"The reward of task '{self.task.name}'"
+        paid = np.asarray(self._asked(what, self.task.reward, self.transition))
+        if paid.shape != (len(self.envs),) or paid.dtype.kind not in "biuf":
+            raise TaskError(
+                f"{what} answered {paid.dtype} of shape {paid.shape} for {len(self.envs)} transitions: answer a number "
+                f"for each; index the last axis of the state (state[..., 0])."
+            )
+        for k in np.flatnonzero(~np.isfinite(paid)).tolist():
+            if k not in self._left_out:
+                self._give_up(k, AnswerError(f"{what} paid {paid[k]}: it must pay finite numbers."))
+        return np.where(np.isfinite(paid), paid, 0.0).astype(float)
 
     def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
@@ -167,15 +192,16 @@ class InducedCMDPs:
                 try:
                     after[k] = self._reset(k, states[k])
                     if not terminated[k]:
-                        self._observations[k] = np.asarray(self.task.place(self.envs[k], after[k]))
-                except TaskError:
-                    raise
+                        seen = self.task.place(self.envs[k], after[k])
+                        self._observations[k] = self._answers.observation(seen, f"`place` of task '{self.task.name}'")
                 except Exception as error:
                     self._give_up(k, error)
         return after
 
     def _give_up(self, k: int, error: Exception) -> None:
-        if self._on_error is None:
+        """Leave an environment out that broke. A broken contract concerns all, and so does a lack of memory."""
+        everyones = isinstance(error, TaskError | MemoryError) and not isinstance(error, AnswerError)
+        if self._on_error is None or everyones:
             raise error
         self.leave_out(k)
         self._on_error(k, error)
@@ -185,13 +211,21 @@ class InducedCMDPs:
             env.close()
 
     def _judge(self, what: str, predicate: Callable[[Any], Any], about: Any) -> np.ndarray:
-        verdict = np.asarray(predicate(about))
+        verdict = np.asarray(self._asked(f"The {what} of task '{self.task.name}'", predicate, about))
         if verdict.shape != (len(self.envs),) or verdict.dtype != bool:
             raise TaskError(
                 f"The {what} of task '{self.task.name}' answered {verdict.dtype} of shape {verdict.shape} for "
                 f"{len(self.envs)} states: answer one bool for each; index the last axis of the state (state[..., 0])."
             )
         return verdict
+
+    def _asked(self, what: str, function: Callable[[Any], Any], about: Any) -> Any:
+        try:
+            return function(about)
+        except (CisrError, MemoryError):
+            raise
+        except Exception as error:
+            raise TaskError(f"{what} raised {described(error)}, asked about {len(self.envs)} states.") from error
 
     def _reset(self, k: int, state: np.ndarray) -> np.ndarray:
         """The state that the student is put into, (d,)."""

@@ -17,8 +17,16 @@ import numpy as np
 from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.differences import Difference, against_the_others
-from cisr.errors import ConfigError
-from cisr.lesson import make_lesson, new_student, settle
+from cisr.errors import ConfigError, NobodyFinished
+from cisr.lesson import (
+    deployed,
+    make_lesson,
+    new_student,
+    nobody_finished,
+    set_aside,
+    settle,
+    warn_of_unfinished,
+)
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Store, opened
 from cisr.task import Task
@@ -133,11 +141,14 @@ def compare(
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
     batch: int | None = None,
+    fresh: bool = False,
     listener: Callable[[Batch, Event], None] = lambda batch, event: None,
 ) -> Comparison:
     """Train `n_students` new students under each curriculum and sum up how they did.
 
-    `batch` bounds how many are trained together, where memory is short; the store keeps it for good.
+    Students that an error ended are tried again by the next call on the same store. `batch` bounds how many are trained
+    together, where memory is short; the store keeps it for good. `fresh` sets what the store holds of this comparison
+    aside first.
     """
     if n_students < 1:
         raise ConfigError(f"The number of students is {n_students}: give at least 1.")
@@ -147,11 +158,17 @@ def compare(
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
     with opened(store) as kept:
-        batching = settle(kept, name, lesson, seed, batch)
+        if fresh:
+            set_aside(kept, name, lesson)
+        batching = settle(kept, name, lesson, deployed(lesson, seed), batch)
         kept.keep_findings(order_name(name), {"order": list(curricula)})
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
+        everyone = [transcript for group in groups.values() for transcript in group]
+        if all(transcript.deployment is None for transcript in everyone):
+            raise NobodyFinished(nobody_finished(everyone))
+        warn_of_unfinished(everyone)
         keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
     rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
@@ -176,7 +193,7 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0
         finished=len(finished),
         success=over_finished(lambda t, d: d.success),
         mean_return=over_finished(lambda t, d: d.mean_return),
-        training_failures=estimate([t.training_failures for t in transcripts], seed),
+        training_failures=estimate([f for t in transcripts if (f := t.training_failures) is not None], seed),
         rescues=over_finished(lambda t, d: t.rescues),
         deployment_failures=over_finished(lambda t, d: d.failures / d.episodes),
         outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
@@ -190,7 +207,7 @@ def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict
         return {label: [value(t.deployment) for t in students if t.deployment] for label, students in groups.items()}
 
     failures = {
-        label: [float(t.training_failures) for t in students if t.deployment or t.error]
+        label: [float(f) for t in students if (t.deployment or t.error) and (f := t.training_failures) is not None]
         for label, students in groups.items()
     }
     numbers = (of(lambda d: d.success), of(lambda d: d.mean_return), failures)

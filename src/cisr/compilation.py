@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,16 @@ def accelerator_bytes() -> int | None:
     return None if device.platform == "cpu" else int((device.memory_stats() or {}).get("bytes_limit", 2**34))
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether the host, or the device that JAX uses, had too little memory."""
-    import jax
-
-    of_device = isinstance(error, jax.errors.JaxRuntimeError)
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the host, or the device that JAX uses, had too little memory: said by Python, the system or JAX."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
     said = str(error)
-    return isinstance(error, MemoryError) or (of_device and ("RESOURCE_EXHAUSTED" in said or "OUT_OF_MEMORY" in said))
+    if isinstance(error, ImportError | OSError | RuntimeError):
+        # A library that cannot be mapped, a thread that cannot be had, and JAX's own errors, which are RuntimeErrors.
+        signs = ("Cannot allocate memory", "can't start new thread", "RESOURCE_EXHAUSTED", "OUT_OF_MEMORY")
+        return any(sign in said for sign in signs)
+    return False
 
 
 def set_up_jax() -> None:

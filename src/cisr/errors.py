@@ -1,5 +1,8 @@
 """Errors that a user can mend. Each message says what was given, what was expected and how to mend it."""
 
+from pathlib import Path
+from traceback import extract_tb
+
 
 class CisrError(Exception):
     """Anything that the command line reports in one line, with exit code 2."""
@@ -13,5 +16,22 @@ class TaskError(CisrError):
     """The user's environment, trigger, reset or danger predicate broke its contract."""
 
 
+class AnswerError(TaskError):
+    """One environment answered what its spaces do not allow. It concerns that environment alone."""
+
+
 class StoreError(CisrError):
     """A store cannot be read or written."""
+
+
+class NobodyFinished(CisrError):  # noqa: N818 (an error in name enough)
+    """Not one student got to its end, so there is no result; exit code 1."""
+
+
+def described(error: BaseException) -> str:
+    """What was raised and where, in one line; our own errors speak for themselves."""
+    if isinstance(error, CisrError):
+        return str(error)
+    frames = extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -80,6 +80,11 @@ class Intervention:
     """Time limit of M_i, where it is not the task's own."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.reset, Rewind | ToStart | Place):
+            raise ConfigError(
+                f"Intervention '{self.name}' has the reset {self.reset!r}: give Rewind(steps), ToStart() or "
+                f"Place(function)."
+            )
         if not self.name or self.name != self.name.strip():
             raise ConfigError(f"An intervention is called {self.name!r}: give it a name without blanks around it.")
         for symbol, tolerance in (("tau", self.tau), ("kappa", self.kappa)):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import platform
-from collections.abc import Callable
-from importlib import metadata
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cisr.classroom import Batching, Enrolment, Lesson, UnitLog, default_observe
+from cisr.classroom import Batching, Enrolment, Lesson, Transcript, UnitLog, default_observe
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError, StoreError
+from cisr.identity import ENVIRONMENT, identity, versions
+from cisr.preflight import check_state_functions
 from cisr.seeding import derive_seed, generator
-from cisr.store import Store
+from cisr.store import RUN, Store
 from cisr.students.config import Population, StudentConfig
 from cisr.task import Task
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from cisr.students.student import Student
 
 
-RUN = "run "
-"""Before the name of a study or comparison: the setting that holds its seed and how its students were deployed."""
+AUDIT = "audit"
+"""The store's name for what it keeps of an audit."""
+
+log = logging.getLogger(__name__)
 
 
 def make_lesson(
@@ -58,73 +61,87 @@ def choose_lane(task: Task, lane: str) -> Literal["gymnasium", "compiled"]:
     return "gymnasium" if lane == "gymnasium" or task.twin is None else "compiled"
 
 
-def settle(store: Store, name: str, lesson: Lesson, seed: int, batch: int | None = None) -> Batching:
+def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batch: int | None = None) -> Batching:
     """Make sure that the store is one of this lesson; returns how its students are cut into batches.
 
-    `name` is that of the study or comparison, whose settings must agree ever after too. `batch` says how many students
-    a batch of a new store may have, if not as many as suit this machine.
+    `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too. `batch`
+    says how many students a batch of a new store may have, if not as many as suit this machine.
     """
     if batch is not None and batch < 1:
         raise ConfigError(f"The largest batch is {batch} students: give at least 1.")
-    largest = store.settings().get("batching", {}).get("largest", batch)
+    if lesson.lane == "gymnasium":
+        check_state_functions(lesson.task)
+    settings, unknown = identity(lesson)
+    kept = store.settings()
+    if ENVIRONMENT in kept.get("code", {}) and ENVIRONMENT not in settings["code"] and lesson.lane == "gymnasium":
+        # None can be made at the moment: its students will say why, and the store stays what it is.
+        settings = {**settings, "packages": kept["packages"]}
+        settings["code"] = {**settings["code"], ENVIRONMENT: kept["code"][ENVIRONMENT]}
+    if store.has_results() and "code" not in kept:
+        raise StoreError(
+            f"{store} was made before stores knew the code of their task: its results can be read, but not added to; "
+            f"give another store, or set its old results aside with --fresh."
+        )
+    if not store.agrees(settings):
+        store.settle(settings)
+        store.drop_finding(AUDIT)  # it was about another task
+        if unknown and lesson.task.version is None:
+            log.warning(
+                "%s: changes cannot be told of %s: give the task a `version`, and another one when they change.",
+                lesson.task.name,
+                "; ".join(unknown),
+            )
+    store.settle({RUN + name: run}, of=f"{name}/")
+    largest = kept.get("batching", {}).get("largest", batch)
     if batch not in (None, largest):
         raise StoreError(
             f"{store} was made with batches of at most {largest} students, this run has {batch}: "
             f"give another store, or the same batch."
         )
-    task = lesson.task
-    run = {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
-    settings = {
-        "task": task.name,
-        "scale": task.scale,
-        "student": task.student_kind,
-        "lane": lesson.lane,
-        "definition": describe(task),
-        "student settings": describe_student(task),
-        RUN + name: run,
-    }
-    store.settle(settings)
-    if "batching" not in store.settings():
+    if "batching" not in kept:
         usual = Batching.for_this_machine(lesson.lane)
         batching = usual if batch is None else usual._replace(largest=batch)
-        store.settle({"batching": batching._asdict(), "made with": versions()})
-        store.settle({} if task.floor_plan is None else {"floor plan": task.floor_plan})
-        store.settle({} if task.scenery is None else {"scenery": task.scenery})
+        store.record({"batching": batching._asdict(), "made with": versions()})
+    pictures = {"floor plan": lesson.task.floor_plan, "scenery": lesson.task.scenery}
+    store.record({what: drawn for what, drawn in pictures.items() if drawn is not None})
     return Batching(**store.settings()["batching"])
 
 
-def versions() -> dict[str, str]:
-    """What a store was made with: needed to make it again, not to go on with it."""
-    found = {"python": platform.python_version()}
-    for package in ("cisr", "jax", "numpy", "gymnasium", "scikit-learn"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+def set_aside(store: Store, name: str, lesson: Lesson) -> None:
+    """Begin a study or comparison afresh: what a store holds of it, or of another task, goes to a store of its own."""
+    settings, _ = identity(lesson)
+    announce_aside(store.set_aside(store.runs_beside(name) if store.agrees(settings) else store.runs()))
 
 
-def describe(task: Task) -> dict[str, Any]:
-    """What can be compared of a task, as JSON: two tasks that differ here must not share a store."""
-    return {
-        "horizon": task.horizon,
-        "n_units": task.n_units,
-        "constraint_form": task.constraint_form,
-        "kappa": task.kappa,
-        "deployment_steps": task.deployment_steps,
-        "deterministic_deployment": task.deterministic_deployment,
-        "dangers": list(task.dangers),
-        "constraints": list(task.constraints),
-        "interventions": [
-            [i.name, str(i.reset).partition(" at ")[0], i.tau, i.kappa, task.horizon_under(i)]
-            for i in task.interventions
-        ],
-    }
+def announce_aside(aside: Path | None) -> None:
+    if aside is not None:
+        log.warning("The old results are set aside in %s.", aside)
 
 
-def describe_student(task: Task) -> dict[str, Any]:
-    """The settings of a task's students, as JSON."""
-    if isinstance(task.student, Population):
-        return {"base": task.student.base.to_json(), "vary": {k: list(v) for k, v in task.student.vary.items()}}
-    return (task.student or StudentConfig()).to_json()
+def deployed(lesson: Lesson, seed: int) -> dict[str, Any]:
+    """What defines any run: its seed, and where its students are deployed."""
+    return {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
+
+
+def nobody_finished(transcripts: Sequence[Transcript]) -> str:
+    """Why there is no result, in the words of the first error."""
+    first = next((t.error for t in transcripts if t.error is not None), "no student was trained")
+    return (
+        f"None of {len(transcripts)} students finished. The first error: {first.rstrip('.')}. Mend it and run the same "
+        f"again: students that broke down are tried again."
+    )
+
+
+def warn_of_unfinished(transcripts: Sequence[Transcript]) -> None:
+    """Some students finished: say how many did not, and why."""
+    errors = [t.error for t in transcripts if t.error is not None]
+    if errors:
+        log.warning(
+            "%d of %d students did not finish, and are tried again when the same is run again. The first error: %s",
+            len(errors),
+            len(transcripts),
+            errors[0],
+        )
 
 
 def student_config(task: Task, seed: int, name: str) -> StudentConfig:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from cisr.classroom import Classroom, Transcript
+from cisr.classroom import Batching, Classroom, Lesson, Transcript
 from cisr.compare import Comparison, Estimate, enrol, estimate, summarise_group
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
-from cisr.errors import ConfigError
-from cisr.lesson import make_lesson, settle
+from cisr.errors import ConfigError, NobodyFinished
+from cisr.lesson import announce_aside, deployed, make_lesson, nobody_finished, settle, warn_of_unfinished
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
@@ -186,6 +186,43 @@ def _published(task: str) -> Published | None:
     return published
 
 
+class Plan(NamedTuple):
+    """What a reproduction will do on its store."""
+
+    lesson: Lesson
+    batching: Batching
+    repetitions: list[str]
+    """Names of the comparisons."""
+    studies: dict[str, list[Study]]
+    """By kind of teacher."""
+
+
+def plan(
+    task: Task,
+    store: Store,
+    *,
+    n_teachers: int,
+    seed: int,
+    lane: str,
+    batch: int | None = None,
+    fresh: bool = False,
+) -> Plan:
+    """Make sure that the store is one of this reproduction; `fresh` sets what it holds aside first."""
+    if n_teachers < 1:
+        raise ConfigError(f"{n_teachers} teachers: give at least 1.")
+    if fresh:
+        announce_aside(store.set_aside(store.runs()))
+    studies = {
+        OPTIMIZED: teacher_studies(task, n_teachers, seed, lane),
+        RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
+    }
+    repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
+    lesson = make_lesson(task, lane=lane, deploy_each_unit=publication(task).deploy_each_unit)
+    for name in repetitions:
+        batching = settle(store, name, lesson, deployed(lesson, seed), batch)
+    return Plan(lesson, batching, repetitions, studies)
+
+
 def reproduce(
     task: Task,
     store: Store,
@@ -199,17 +236,10 @@ def reproduce(
     listener: Listener = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
-    if n_teachers < 1 or n_students < 1:
-        raise ConfigError(f"{n_teachers} teachers, {n_students} students: give at least 1 of each.")
+    if n_students < 1:
+        raise ConfigError(f"{n_students} students: give at least 1.")
     paper = publication(task)
-    kinds = {
-        OPTIMIZED: teacher_studies(task, n_teachers, seed, lane),
-        RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
-    }
-    names = [f"evaluation-{k + 1}" for k in range(n_teachers)]
-    lesson = make_lesson(task, lane=lane, deploy_each_unit=paper.deploy_each_unit)
-    for name in names:
-        batching = settle(store, name, lesson, seed, batch)
+    lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
     results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
@@ -227,6 +257,9 @@ def reproduce(
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
+    if all(transcript.deployment is None for transcript in taught.values()):
+        raise NobodyFinished(nobody_finished(list(taught.values())))
+    warn_of_unfinished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
     keep_trajectories(store, task, FINDING, pooled, seed)

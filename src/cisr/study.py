@@ -7,7 +7,7 @@ to the teacher. A policy whose students all failed is told as such, never left o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from cisr.classroom import (
     Batch,
+    Batching,
     Classroom,
     Enrolment,
     Event,
@@ -25,8 +26,10 @@ from cisr.classroom import (
     default_score,
 )
 from cisr.curricula import CurriculumPolicy, Parameters, SearchSpace, Switching
-from cisr.errors import ConfigError
-from cisr.lesson import make_lesson, new_student, settle
+from cisr.errors import ConfigError, NobodyFinished, StoreError
+from cisr.fingerprint import fingerprint
+from cisr.identity import describe_teacher
+from cisr.lesson import deployed, make_lesson, new_student, nobody_finished, set_aside, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Round, Store, opened
 from cisr.task import Task
@@ -51,7 +54,18 @@ class StudyResult:
 
     @property
     def training_failures(self) -> int:
-        return sum(transcript.training_failures for transcript in self.transcripts)
+        """Those that are known of; see `unknown_failures`."""
+        return sum(transcript.training_failures or 0 for transcript in self.transcripts)
+
+    @property
+    def unknown_failures(self) -> int:
+        """Students of whom nobody knows how often they failed: a process died while it trained them."""
+        return sum(transcript.training_failures is None for transcript in self.transcripts)
+
+    @property
+    def unfinished(self) -> tuple[Transcript, ...]:
+        """Students that an error ended; running the study again tries them again."""
+        return tuple(transcript for transcript in self.transcripts if transcript.error is not None)
 
 
 def default_teacher(task: Task) -> MakeTeacher:
@@ -93,8 +107,9 @@ class Study:
     """Trains a teacher on a task.
 
     `observe` and `score` say what the teacher sees of a unit and what it wants of a student. Everything is kept in
-    `store`; running a study again on the same store goes on where it stopped. `batch` bounds how many students are
-    trained together, where memory is short; the store keeps it for good.
+    `store`; running a study again on the same store goes on where it stopped, and students that an error ended are
+    tried again. `batch` bounds how many students are trained together, where memory is short; the store keeps it for
+    good. `fresh` sets what the store holds of this study aside first.
     """
 
     def __init__(
@@ -114,6 +129,7 @@ class Study:
         evaluate_in: str = "M",
         n_workers: int | None = None,
         batch: int | None = None,
+        fresh: bool = False,
     ) -> None:
         changes: dict[str, Any] = {"n_initial": n_initial, "n_rounds": n_rounds, "class_size": class_size}
         teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
@@ -129,6 +145,33 @@ class Study:
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
         self.batch = batch
+        self._fresh = fresh
+
+    def settle(self, store: Store) -> Batching:
+        """Make sure that the store's results are of this very study; returns how its students are cut into batches."""
+        if self._fresh:
+            set_aside(store, self.name, self.lesson)
+            self._fresh = False
+        tried = sum(past.told for past in store.rounds(self.name))
+        if tried > self.n_policies:
+            raise StoreError(
+                f"{store} has tried {tried} policies in '{self.name}', this run has {self.n_policies}: give at least "
+                f"{tried - self.task.teaching.n_initial} rounds, another store, or set the old results aside with "
+                f"--fresh."
+            )
+        teaching = self.task.teaching
+        run = {
+            **deployed(self.lesson, self.seed),
+            "class size": teaching.class_size,
+            "initial policies": teaching.n_initial,
+            "teacher": describe_teacher(self._new_teacher()),
+            "observe": fingerprint(self.lesson.observe).parts,
+            "score": fingerprint(self.score).parts,
+        }
+        return settle(store, self.name, self.lesson, run, self.batch)
+
+    def _new_teacher(self) -> Teacher:
+        return self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
 
     @property
     def n_policies(self) -> int:
@@ -148,30 +191,54 @@ class Study:
         self, store: Store, on_round: OnRound
     ) -> Generator[list[Enrolment], dict[str, Transcript], StudyResult]:
         """Algorithm 1 as a coroutine: yields the students of the next rounds, is sent their transcripts by name."""
-        teacher = self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
-        told = 0
-        for past in store.rounds(self.name)[: self.n_policies]:
-            if past.told:
-                teacher.tell(past.parameters, past.score, past.sem)
-                on_round(told, past)
-                told += 1
+        teacher = self._new_teacher()
+        told = sum(past.told for past in store.rounds(self.name))
+        yield from self._try_again(store, told)
+        for number, past in enumerate(store.rounds(self.name)[:told]):
+            teacher.tell(past.parameters, past.score, past.sem)
+            on_round(number, past)
         while told < self.n_policies:
             together = max(self.task.teaching.n_initial - told, 1)
             proposed = self._propose(teacher, store, told, together)
             classes = [self._class(number, parameters) for number, parameters in enumerate(proposed, told)]
             taught = yield [student for students in classes for student in students]
-            for number, (parameters, students) in enumerate(zip(proposed, classes, strict=True), told):
-                score, sem = summarise([taught[student.name] for student in students], self.score)
-                store.tell(self.name, number, score, sem)
-                teacher.tell(parameters, score, sem)
-                on_round(number, store.rounds(self.name)[number])
+            self._score(store, dict(enumerate(classes, told)), taught)
+            for number in range(told, told + together):
+                past = store.rounds(self.name)[number]
+                teacher.tell(past.parameters, past.score, past.sem)
+                on_round(number, past)
             told += together
+            self._check_progress(store, teacher)
         store.keep_findings(self.name, {"best": teacher.best(), "model": teacher.describe()})
         return StudyResult(
             policy=Switching.from_parameters(teacher.best()),
-            rounds=tuple(store.rounds(self.name)[: self.n_policies]),
+            rounds=tuple(store.rounds(self.name)),
             transcripts=tuple(store.transcripts(f"{self.name}/")),
         )
+
+    def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
+        """Teach students of earlier rounds again that an error ended, and score their classes anew."""
+        broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.error is not None}
+        classes = {
+            number: self._class(number, past.parameters)
+            for number, past in enumerate(store.rounds(self.name)[:told])
+            if f"{self.name}/{number:03d}" in broken
+        }
+        if classes:
+            taught = yield [student for students in classes.values() for student in students]
+            self._score(store, classes, taught)
+
+    def _score(self, store: Store, classes: Mapping[int, list[Enrolment]], taught: Mapping[str, Transcript]) -> None:
+        """Sum up classes and tell the store. An unfinished student counts as the worst finished one of the study."""
+        finished = [t for t in store.transcripts(f"{self.name}/") if t.deployment is not None]
+        worst = min((self.score(t) for t in finished), default=None)
+        for number, students in classes.items():
+            store.tell(self.name, number, *summarise([taught[s.name] for s in students], self.score, worst))
+
+    def _check_progress(self, store: Store, teacher: Teacher) -> None:
+        """There is nothing to learn from where not one student has finished."""
+        if all(trial.score is None for trial in teacher.trials):
+            raise NobodyFinished(nobody_finished(store.transcripts(f"{self.name}/")))
 
     def _propose(self, teacher: Teacher, store: Store, first: int, n: int) -> list[Parameters]:
         """Policies number first … first + n − 1: those on record from before, or what the teacher proposes now."""
@@ -200,7 +267,7 @@ def run_together(
     """Run independent studies of one task side by side: the students of their rounds share a classroom."""
     lesson = studies[0].lesson
     for study in studies:
-        batching = settle(store, study.name, lesson, study.seed, study.batch)
+        batching = study.settle(store)
     results: dict[str, StudyResult] = {}
     running = {study.name: study.lessons(store, on_round) for study in studies}
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
@@ -218,11 +285,15 @@ def run_together(
 
 
 def summarise(
-    transcripts: Sequence[Transcript], score: Callable[[Transcript], float]
+    transcripts: Sequence[Transcript], score: Callable[[Transcript], float], worst: float | None = None
 ) -> tuple[float | None, float | None]:
-    """Mean score of a class and its standard error; (None, None) if all have failed, no error for a single student."""
+    """Mean score of a class and its standard error; (None, None) if nobody finished, no error for a single student.
+
+    Who did not finish counts as `worst`: a policy under which students break must not be judged by the survivors.
+    """
     scores = [score(transcript) for transcript in transcripts if transcript.error is None]
     if not scores:
         return None, None
+    scores += [min(scores) if worst is None else worst] * (len(transcripts) - len(scores))
     sem = float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
     return float(np.mean(scores)), sem

@@ -125,6 +125,9 @@ class Task:
     student_kind: str | None = None
     """What a built-in task calls these students."""
     teaching: Teaching = field(default_factory=Teaching)
+    version: str | int | None = None
+    """Stands for what a store cannot see of a task: files that it reads, objects that cannot be looked into. Change it
+    whenever they change."""
     scale: str = "own"
     """Which scale of a built-in task this is: `paper` or `quick`."""
     description: str = ""

@@ -1,6 +1,10 @@
 """The smallest thing that is still everything: Frozen Lake with tiny students, a study of five policies."""
 
 import dataclasses
+import os
+import random
+
+import gymnasium
 
 from cisr import Perceptron, StudentConfig, get_task
 
@@ -67,9 +71,25 @@ def explosive_env(**options):
 explosive = dataclasses.replace(task, name="explosive-lake", make_env=explosive_env)
 
 
+class Fragile(gymnasium.Wrapper):
+    """A lake that breaks now and then, one step in 700 unless it is said from outside to hold."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._chance = random.Random(seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        if self._chance.random() < 1 / 700 and "HOLD" not in os.environ:
+            raise RuntimeError("the ice broke")
+        return self.env.step(action)
+
+
+fragile = dataclasses.replace(task, name="fragile-lake", make_env=lambda **options: Fragile(task.make_env(**options)))
+
+
 def suicidal_env(**options):
     """A lake that takes the whole process with it."""
-    import os
     import signal
 
     env = task.make_env(**options)
@@ -82,7 +102,6 @@ suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env
 
 def hungry_twin():
     """A lake that takes more memory than any machine has, while the variable HUNGRY is set."""
-    import os
     from dataclasses import dataclass
 
     import jax.numpy as jnp

@@ -255,7 +255,7 @@ def _steps(transcript: Transcript) -> int:
 
 def _failures(transcript: Transcript) -> int:
     last = transcript.deployment
-    return transcript.training_failures + (last.failures if last else 0)
+    return (transcript.training_failures or 0) + (last.failures if last else 0)
 
 
 def _workers(n_workers: int | None) -> int:

@@ -2,7 +2,9 @@
 
 from cisr.classroom.classroom import Batching, Classroom, Register
 from cisr.classroom.records import (
+    Abandonment,
     Batch,
+    Breakdown,
     Checkpoint,
     Deployment,
     Enrolment,
@@ -18,8 +20,10 @@ from cisr.classroom.records import (
 )
 
 __all__ = [
+    "Abandonment",
     "Batch",
     "Batching",
+    "Breakdown",
     "Checkpoint",
     "Classroom",
     "Deployment",

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from cisr.classroom.executors import Executor, InThisProcess, Processes
-from cisr.classroom.records import Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
+from cisr.classroom.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
 from cisr.classroom.worker import Job
 from cisr.compilation import accelerator_bytes
 from cisr.errors import ConfigError
@@ -38,11 +38,15 @@ class Register(Protocol):
     """Where a classroom keeps its records. What `keep_…` was given is durable when it returns."""
 
     def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
-        """Note new students, grouped into batches; returns the batches among `enrolments` that are not done."""
+        """Note new students, grouped into batches; returns the batches among `enrolments` that are not done.
+
+        Students that broke down before are taught again from their first unit, in a later batch of their own.
+        """
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None: ...
     def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None: ...
     def keep_graduation(self, batch: Batch, graduation: Graduation) -> None: ...
+    def keep_abandonment(self, batch: Batch, abandonment: Abandonment) -> None: ...
     def transcript(self, name: str) -> Transcript: ...
 
 
@@ -88,7 +92,7 @@ class Classroom:
             for name in enrolment.policy.interventions_used:
                 self.lesson.task.intervention(name)
         batches = self.register.enrol(enrolments, self._group)
-        unfinished = {student.name for batch in batches for student in batch.enrolments}
+        unfinished = {student.name: batch.name for batch in batches for student in batch.enrolments}
         for enrolment in enrolments:
             if enrolment.name not in unfinished:
                 yield self.register.transcript(enrolment.name)
@@ -98,10 +102,13 @@ class Classroom:
                 self.register.keep_checkpoint(batch, event)
             elif isinstance(event, Graduation):
                 self.register.keep_graduation(batch, event)
+            elif isinstance(event, Abandonment):
+                self.register.keep_abandonment(batch, event)
             self.listener(batch, event)
-            if isinstance(event, Graduation):
+            if isinstance(event, Graduation | Abandonment):
                 for student in batch.enrolments:
-                    yield self.register.transcript(student.name)
+                    if unfinished[student.name] == batch.name:  # not taught again in a later batch
+                        yield self.register.transcript(student.name)
 
     def _group(self, enrolments: list[Enrolment]) -> list[Batch]:
         """Students of equal shape together, in batches of equal size that keep every core busy."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from cisr.classroom.cohort import Cohort
 from cisr.classroom.lane import Lane, UnitSummary
-from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson, Progress
+from cisr.classroom.records import Batch, Breakdown, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.supervised import Rules
 from cisr.constraints import violation
 from cisr.intervention import Intervention
@@ -39,6 +39,12 @@ class CompiledLane(Lane):
         )
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
+        for k, student in enumerate(self.students):
+            if not np.isfinite(total.total_reward[k]) and self.errors[k] is None:
+                self.errors[k] = Breakdown(
+                    f"Student '{student.name}': its environment paid a reward that is not finite in unit {unit}: "
+                    f"the twin of task '{self.task.name}' must pay finite numbers."
+                )
         violations = violation(total.constraint_values)
         successes = total.outcomes[:, self.task.outcomes.index("success")]
         return learners, [

@@ -11,12 +11,13 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from cisr.classroom.records import Batch, Checkpoint, Event, Graduation, Lesson
-from cisr.classroom.worker import Broken, Job, Kept, events_of, receive, send
-from cisr.errors import CisrError
+from cisr.classroom.records import Abandonment, Batch, Checkpoint, Event, Graduation, Lesson
+from cisr.classroom.worker import Broken, Job, Kept, Ready, events_of, receive, send
+from cisr.errors import CisrError, described
 
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -27,10 +28,13 @@ ONE_THREAD = {
 """Rounding depends on the number of threads, so a worker's is fixed; many workers use many cores."""
 
 ATTEMPTS = 2
-"""A worker that dies is replaced once. If it has crashed again, as in a faulty simulator, its students have failed. If
-it was killed again, which only others do, above all a system short of memory, the run stops and nobody has failed."""
+"""A worker that dies is replaced once from unit to unit. If it has crashed again in the same unit, as in a faulty
+simulator, its batch is abandoned. If it was killed again, which only others do, above all a system short of memory, the
+run stops and nobody has failed."""
 
-KILLED = "signal 9"
+KILLED = ("signal 9", "signal 15")
+NOT_STARTED = 71
+"""Exit code of a worker that could not even import what it needs."""
 
 
 class Executor(Protocol):
@@ -49,7 +53,7 @@ class InThisProcess:
             except CisrError:
                 raise
             except Exception as error:
-                yield job.batch, _all_failed(job.batch, f"{type(error).__name__}: {error}")
+                yield job.batch, Abandonment(described(error))
 
     def close(self) -> None:
         pass
@@ -69,46 +73,49 @@ class Processes:
         self._workers: list[_Worker] = []
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
-        waiting = [(job, 1) for job in jobs]
-        while len(self._workers) < min(self._n_workers, len(waiting)):
-            self._workers.append(_Worker(self._arrivals))
-        idle = list(self._workers)
+        waiting = deque((job, 1) for job in jobs)
         busy: dict[_Worker, tuple[Job, int]] = {}
         try:
             while waiting or busy:
-                while waiting and idle:
-                    worker = idle.pop(0)
-                    busy[worker] = waiting.pop(0)
+                while waiting and (worker := self._free(busy)) is not None:
+                    busy[worker] = waiting.popleft()
                     worker.teach(busy[worker][0])
                 worker, message = self._arrivals.get()
-                job, attempt = busy[worker]
                 if message is None:
-                    cause = worker.bury()
+                    cause = worker.clean_up()
                     self._workers.remove(worker)
-                    del busy[worker]
-                    self._workers.append(_Worker(self._arrivals))
-                    idle.append(self._workers[-1])
-                    if attempt < ATTEMPTS:
-                        waiting.insert(0, (job, attempt + 1))
-                    elif cause == KILLED:
-                        raise CisrError(_killed(job.batch))
-                    else:
-                        yield job.batch, _all_failed(job.batch, f"its worker process died ({cause})")
-                    continue
-                if isinstance(message, Broken):
-                    if message.users_fault:
-                        raise CisrError(message.message)
-                    message = _all_failed(job.batch, message.message)
-                yield job.batch, message
-                if isinstance(message, Checkpoint):
-                    busy[worker] = (job._replace(checkpoint=message), attempt)
-                    worker.send(Kept())
-                elif isinstance(message, Graduation):
-                    del busy[worker]
-                    idle.append(worker)
+                    job, attempt = busy.pop(worker, (None, 0))  # one that was idle is missed by nobody
+                    if job is not None and attempt < ATTEMPTS:
+                        waiting.appendleft((job, attempt + 1))
+                    elif job is not None:
+                        yield job.batch, _given_up(job.batch, worker, cause)
+                elif isinstance(message, Ready):
+                    worker.ready = True
+                else:
+                    job, _ = busy[worker]
+                    if isinstance(message, Broken):
+                        if message.users_fault:
+                            raise CisrError(message.message)
+                        message = Abandonment(message.message)
+                    yield job.batch, message
+                    if isinstance(message, Checkpoint):
+                        busy[worker] = (job._replace(checkpoint=message), 1)
+                        worker.send(Kept())
+                    elif isinstance(message, Graduation | Abandonment):
+                        del busy[worker]
         finally:
             if busy:  # the receiver stopped listening
                 self.close()
+
+    def _free(self, busy: Mapping[_Worker, Any]) -> _Worker | None:
+        """A worker without a batch, a new one where there are too few; None where all are busy."""
+        for worker in self._workers:
+            if worker not in busy and worker.alive:
+                return worker
+        if sum(worker.alive for worker in self._workers) >= self._n_workers:
+            return None
+        self._workers.append(_Worker(self._arrivals))
+        return self._workers[-1]
 
     def close(self) -> None:
         for worker in self._workers:
@@ -118,23 +125,48 @@ class Processes:
 
 
 def start_process(module: str, **environment: str) -> subprocess.Popen[bytes]:
-    """The `main` of a module in a process of its own, on one thread; messages go through its pipes."""
+    """The `main` of a module in a process of its own, on one thread; messages go through its pipes.
+
+    Where it cannot import what it needs it says so in one line and exits with NOT_STARTED.
+    """
     search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    return subprocess.Popen(
-        [sys.executable, "-c", f"from {module} import main; main()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **ONE_THREAD, **environment, "PYTHONPATH": search_path},
-        start_new_session=True,  # Ctrl-C is for this process alone
+    program = (
+        "import os, sys\n"
+        f"try:\n    from {module} import main\n"
+        "except BaseException as error:\n"
+        "    print(f'cisr: a worker process cannot start: {type(error).__name__}: {error}', file=sys.stderr)\n"
+        f"    os._exit({NOT_STARTED})\n"
+        "main()"
     )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ONE_THREAD, **environment, "PYTHONPATH": search_path},
+            start_new_session=True,  # Ctrl-C is for this process alone
+        )
+    except OSError as error:
+        raise CisrError(_cannot_start(error.strerror or str(error))) from error
 
 
 class _Worker:
     def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
         self._process = start_process("cisr.classroom.worker")
         self._lesson: Lesson | None = None
+        self.ready = False
+        """Whether it has said that it is."""
         self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
-        self._listener.start()
+        try:
+            self._listener.start()
+        except RuntimeError as error:  # no more threads to be had
+            self._process.kill()
+            self._process.communicate()
+            raise CisrError(_cannot_start(str(error))) from error
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def teach(self, job: Job) -> None:
         if job.lesson is not self._lesson:
@@ -149,10 +181,10 @@ class _Worker:
 
     def kill(self) -> None:
         self._process.kill()
-        self.bury()
+        self.clean_up()
 
-    def bury(self) -> str:
-        """Clean up after a worker that has died; returns what it died of."""
+    def clean_up(self) -> str:
+        """Close what a worker that has died left open; returns what it died of."""
         code = self._process.wait()
         self._listener.join()
         for stream in (self._process.stdin, self._process.stdout):
@@ -169,16 +201,27 @@ class _Worker:
         arrivals.put(_Arrival(self, None))
 
 
-def _killed(batch: Batch) -> str:
+def _given_up(batch: Batch, worker: _Worker, cause: str) -> Abandonment:
+    """What becomes of a batch whose worker has died too often; the run stops where others are to blame."""
+    if not worker.ready:
+        raise CisrError(_cannot_start(cause))
+    if cause in KILLED:
+        raise CisrError(_killed(batch, cause))
+    return Abandonment(f"its worker process died ({cause})")
+
+
+def _killed(batch: Batch, cause: str) -> str:
     n = len(batch.enrolments)
     smaller = f", or make a new store with smaller batches: --store NEW --batch {n // 2}" if n > 1 else ""
     return (
-        f"The worker process with a batch of {n} student{'s' * (n > 1)} was killed {ATTEMPTS} times ({KILLED}), as "
+        f"The worker process with a batch of {n} student{'s' * (n > 1)} was killed {ATTEMPTS} times ({cause}), as "
         "systems do when memory runs out. Finished units are kept. Free memory or give fewer --workers, and run the "
         f"same command again{smaller}."
     )
 
 
-def _all_failed(batch: Batch, why: str) -> Graduation:
-    errors = tuple(f"Student '{enrolment.name}': {why}" for enrolment in batch.enrolments)
-    return Graduation(deployments=(None,) * len(errors), errors=errors)
+def _cannot_start(cause: str) -> str:
+    return (
+        f"A worker process cannot start ({cause}): most often memory is short, or a package is broken. Finished units "
+        f"are kept. Free memory or give fewer --workers, and run the same command again."
+    )

@@ -13,7 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Graduation, Lesson, UnitLog, UnitRecord
+from cisr.classroom.records import (
+    Batch,
+    Breakdown,
+    Checkpoint,
+    Deployment,
+    Event,
+    Graduation,
+    Lesson,
+    UnitLog,
+    UnitRecord,
+)
 from cisr.curricula import Observation
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
@@ -44,7 +54,7 @@ class Lane(ABC):
         self.config = self.students[0].config
         self.program = program
         self.hypers = stack_hyperparameters([student.config for student in self.students])
-        self.errors: list[str | None] = [None] * len(self.students)
+        self.errors: list[Breakdown | None] = [None] * len(self.students)
 
     @abstractmethod
     def _train(
@@ -72,7 +82,9 @@ class Lane(ABC):
             if not all(self.errors):
                 learners, records = yield from self._unit(unit, learners, records)
                 yield Checkpoint(unit, learners_to_arrays(learners), records, tuple(self.errors))
+        sound = [error is None for error in self.errors]
         deployments = self._deploy(learners, self.lesson.evaluate_under, "final")
+        self._count_failures(sound, [0] * len(self.students))  # those of a deployment are none of training
         yield Graduation(deployments, tuple(self.errors))
 
     def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
@@ -89,17 +101,15 @@ class Lane(ABC):
         ]
         learners = self.program.transfer(learners, np.array(switched))
 
-        sound = list(self.errors)
+        sound = [error is None for error in self.errors]
         interventions = [self.task.intervention(name) for name in names]
         learners, summaries = yield from self._train(unit, learners, interventions)
         self._check_weights(learners, unit)
-        for k, summary in enumerate(summaries):
-            if self.errors[k] is not None and sound[k] is None:
-                self.errors[k] = f"{self.errors[k]} (in unit {unit}, which had seen {summary.failures} failures)"
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
         if self.lesson.deploy_each_unit:
             deployments = self._deploy(learners, "none", f"after unit {unit}")
+        self._count_failures(sound, [summary.failures for summary in summaries])
         seconds = (time.perf_counter() - began) / len(self.students)
 
         records: list[UnitRecord | None] = []
@@ -116,13 +126,19 @@ class Lane(ABC):
             records.append(UnitRecord(log, stages[k]) if self.errors[k] is None else None)
         return learners, tuple(records)
 
+    def _count_failures(self, sound: Sequence[bool], failures: Sequence[int]) -> None:
+        """Whoever was sound and has broken down since takes its failures along: its unit has no record."""
+        for k, error in enumerate(self.errors):
+            if sound[k] and error is not None:
+                self.errors[k] = error._replace(failures=failures[k])
+
     def _check_weights(self, learners: Learner, unit: int) -> None:
         sound = np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in learners.params.values()], axis=0)
         for k, student in enumerate(self.students):
             if not sound[k] and self.errors[k] is None:
-                self.errors[k] = (
-                    f"Student '{student.name}': its weights became infinite or NaN in unit {unit}: "
-                    f"try a smaller learning_rate than {student.config.learning_rate:g}."
+                self.errors[k] = Breakdown(
+                    f"Student '{student.name}': its weights became infinite or NaN in unit {unit}, from finite "
+                    f"rewards: try a smaller learning_rate than {student.config.learning_rate:g}."
                 )
 
     def _seeds(self, *names: str) -> np.ndarray:

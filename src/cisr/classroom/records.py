@@ -80,10 +80,14 @@ class Transcript:
     units: tuple[UnitLog, ...]
     deployment: Deployment | None = None
     error: str | None = None
+    failures_when_broken: int | None = 0
+    """Failures in the unit in which an error ended it, which has no record of its own; None: nobody knows."""
 
     @property
-    def training_failures(self) -> int:
-        return sum(unit.failures for unit in self.units)
+    def training_failures(self) -> int | None:
+        """None where nobody knows: the process that trained the student died in the middle of a unit."""
+        broken = self.failures_when_broken
+        return None if broken is None else broken + sum(unit.failures for unit in self.units)
 
     @property
     def rescues(self) -> int:
@@ -130,6 +134,14 @@ class UnitRecord(NamedTuple):
     stage: Stage
 
 
+class Breakdown(NamedTuple):
+    """Why a student could not go on."""
+
+    message: str
+    failures: int | None = None
+    """Those of the unit in which it happened; None: nobody knows."""
+
+
 class Progress(NamedTuple):
     """Steps taken since the last such event."""
 
@@ -141,15 +153,21 @@ class Checkpoint(NamedTuple):
 
     unit: int  # units done
     weights: dict[str, np.ndarray]  # the learners, stacked over the batch
-    records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has failed
-    errors: tuple[str | None, ...]
+    records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has broken down
+    errors: tuple[Breakdown | None, ...]
 
 
 class Graduation(NamedTuple):
-    """The end of a batch: its students have been deployed, or have failed."""
+    """The end of a batch: its students have been deployed, or have broken down."""
 
     deployments: tuple[Deployment | None, ...]
-    errors: tuple[str | None, ...]
+    errors: tuple[Breakdown | None, ...]
 
 
-Event = Progress | Checkpoint | Graduation
+class Abandonment(NamedTuple):
+    """The batch could not be taught to its end, and no single student is to blame; the next run tries it again."""
+
+    message: str
+
+
+Event = Progress | Checkpoint | Graduation | Abandonment

@@ -1,8 +1,8 @@
 """The environments of a batch of students: E for each, under that student's intervention.
 
 Students under the same intervention share a row, so that judging and accounting are array operations over all of them.
-A student whose environment raises is marked as failed and left out from then on; the others go on. A broken contract
-(`TaskError`) concerns everyone and stops the batch.
+A student whose environment raises, or answers what its spaces do not allow, breaks down and is left out from then on;
+the others go on. A broken contract (`TaskError`) concerns everyone and stops the batch, and so does a lack of memory.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.classroom.records import Enrolment
+from cisr.classroom.records import Breakdown, Enrolment
 from cisr.cmdp import Env, InducedCMDPs, Step
-from cisr.errors import TaskError
+from cisr.errors import AnswerError, TaskError, described
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed
 from cisr.students.networks import ObservationSpec
@@ -38,7 +38,7 @@ class Rows:
         students: Sequence[Enrolment],
         interventions: Sequence[Intervention],
         observation: ObservationSpec,
-        errors: list[str | None],
+        errors: list[Breakdown | None],
     ) -> None:
         self._task = task
         self._students = students
@@ -91,8 +91,9 @@ class Rows:
             observations[members] = whole.observations[members]
             for j in np.flatnonzero(step.terminated | step.truncated).tolist():
                 k, e = members[j // self._n_envs], j % self._n_envs
-                with self._blaming(k, "at a reset"):
-                    observations[k, e] = row.restart(j)[0]
+                if self._errors[k] is None:
+                    with self._blaming(k, "at a reset"):
+                        observations[k, e] = row.restart(j)[0]
         return whole
 
     def close(self) -> None:
@@ -121,7 +122,9 @@ class Rows:
     def _blaming(self, k: int, when: str) -> Iterator[None]:
         try:
             yield
-        except TaskError:
+        except AnswerError as error:
+            self._blame(k, when, error)
+        except (TaskError, MemoryError):
             raise
         except Exception as error:
             self._blame(k, when, error)
@@ -129,7 +132,7 @@ class Rows:
     def _blame(self, k: int, when: str, error: Exception) -> None:
         """The student has failed: none of its environments is touched again."""
         if self._errors[k] is None:
-            self._errors[k] = f"Student '{self._students[k].name}': {type(error).__name__} {when}: {error}"
+            self._errors[k] = Breakdown(f"Student '{self._students[k].name}': {when}: {described(error)}")
         for members, row in self._groups:
             if k in members:
                 first = members.index(k) * self._n_envs

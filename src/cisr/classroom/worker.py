@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
 from cisr.compilation import is_out_of_memory, set_up_jax
-from cisr.errors import CisrError
+from cisr.errors import CisrError, described
 
 _LENGTH = struct.Struct("<Q")
 
@@ -41,6 +41,10 @@ class Kept(NamedTuple):
     """The classroom has kept the last checkpoint."""
 
 
+class Ready(NamedTuple):
+    """The worker has started."""
+
+
 class Broken(NamedTuple):
     """The batch ended with an error that no single student is to blame for."""
 
@@ -51,9 +55,7 @@ class Broken(NamedTuple):
 
 def broken_by(error: Exception) -> Broken:
     """To be called while the error is handled."""
-    users_fault = isinstance(error, CisrError)
-    message = str(error) if users_fault else f"{type(error).__name__}: {error}"
-    return Broken(message, users_fault, traceback.format_exc())
+    return Broken(described(error), isinstance(error, CisrError), traceback.format_exc())
 
 
 def messages_out() -> IO[bytes]:
@@ -84,9 +86,9 @@ def receive(stream: IO[bytes]) -> Iterator[Any]:
 
 def events_of(job: Job) -> Iterator[Event]:
     assert job.lesson is not None
-    lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
-    set_up_jax()
     try:
+        lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
+        set_up_jax()
         yield from lane.train(job.lesson, job.batch, job.checkpoint)
     except Exception as error:
         if is_out_of_memory(error):  # no student is to blame, and none has failed
@@ -115,6 +117,7 @@ def main() -> None:
     outbox = messages_out()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    send(outbox, Ready())
     lesson: Lesson | None = None
     while True:
         message = inbox.get()

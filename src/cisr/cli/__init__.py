@@ -1,4 +1,5 @@
-"""The command line. Bad input gets one line and exit code 2; `--debug` shows the traceback instead."""
+"""The command line. Bad input gets one line and exit code 2, a run in which nobody finished exit code 1; `--debug`
+shows the traceback instead."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import sys
 from collections.abc import Iterable
 
 from cisr.cli.auditing import audit
-from cisr.cli.comparing import compare, parse_curriculum
+from cisr.cli.comparing import compare
 from cisr.cli.console import app, complain
 from cisr.cli.listing import bench, report, tasks
 from cisr.cli.training import reproduce, train
-from cisr.errors import CisrError
+from cisr.compilation import is_out_of_memory
+from cisr.errors import CisrError, NobodyFinished
 
-__all__ = ["main", "parse_curriculum"]
+__all__ = ["main"]
 
 for _command in (tasks, audit, train, compare, reproduce, report, bench):
     app.command()(_command)
@@ -26,6 +28,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
         return
     try:
         app(words, standalone_mode=True)
+    except NobodyFinished as error:
+        complain(str(error))
+        raise SystemExit(1) from None
     except CisrError as error:
         complain(str(error))
+        raise SystemExit(2) from None
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        complain(f"Out of memory: {error}. Finished units are kept: free memory and run the same command again.")
         raise SystemExit(2) from None

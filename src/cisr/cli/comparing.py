@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from cisr.cli.console import (
     BatchOption,
     Evaluation,
     EvaluationOption,
+    FreshOption,
     JsonOption,
     Lane,
     LaneOption,
@@ -77,6 +80,7 @@ def compare(
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
     batch: BatchOption = None,
+    fresh: FreshOption = False,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -91,7 +95,7 @@ def compare(
     from cisr.trajectories import by_student
 
     task = get_task(task_name, scale.value, student)
-    policies = dict(parse_curriculum(text, task) for text in curricula)
+    policies = parse_curricula(curricula, task)
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
@@ -117,6 +121,7 @@ def compare(
                 deploy_each_unit=deploy_each_unit,
                 n_workers=workers,
                 batch=batch,
+                fresh=fresh,
                 listener=meter,
             )
         if video is not None:
@@ -135,10 +140,6 @@ def compare(
         there = next(iter(elsewhere.values()))
         if missing := ", ".join(label for label in policies if label not in there):
             out.print(f"No students in {against.name} under: {missing} (there: {', '.join(there)})", soft_wrap=True)
-    for transcripts in comparison.transcripts.values():
-        for transcript in transcripts:
-            if transcript.error:
-                out.print(f"Failed: {transcript.error}", soft_wrap=True)
     out.print(
         f"{students * len(policies)} students; this run took {ago(began)}; everything is kept in {path}", soft_wrap=True
     )
@@ -158,17 +159,37 @@ def compare(
     write_json(json_path, record)
 
 
-def parse_curriculum(text: str, task: Task) -> tuple[str, CurriculumPolicy]:
-    """A label and a policy from what a user may name on the command line."""
+def parse_curricula(texts: Sequence[str], task: Task) -> dict[str, CurriculumPolicy]:
+    """Policies by label, from what a user may name on the command line; two that differ never share a label.
+
+    A file goes by its name without the ending, or by all that was given where another curriculum has that name too.
+    """
+    files = {text: Path(text) for text in texts if _named(text, task) is None}
+    stems = Counter(path.stem for path in files.values())
+    found: dict[str, CurriculumPolicy] = {}
+    for text in dict.fromkeys(texts):
+        policy = _named(text, task)
+        label = text
+        if policy is None:
+            path = files[text]
+            policy = _of_file(text, path, task)
+            if stems[path.stem] == 1 and _named(path.stem, task) is None:
+                label = path.stem
+        found[label] = policy
+    return found
+
+
+def _of_file(text: str, path: Path, task: Task) -> CurriculumPolicy:
+    if path.suffix != ".json" and not path.exists():
+        known = ", ".join((*task.intervention_names, *published_teachers(task.name), "none", "bandit"))
+        raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")
+    return load_policy(path)
+
+
+def _named(text: str, task: Task) -> CurriculumPolicy | None:
+    """The curriculum that goes by this name; None where there is none."""
     if text == "bandit":
-        return "bandit", Bandit(task.choices)
+        return Bandit(task.choices)
     if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
-        return text, named_policy(text, task.n_units)
-    published = published_teachers(task.name)
-    if text in published:
-        return text, published[text]
-    path = Path(text)
-    if path.suffix == ".json" or path.exists():
-        return path.stem, load_policy(path)
-    known = ", ".join((*task.intervention_names, *published, "none", "bandit"))
-    raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")
+        return named_policy(text, task.n_units)
+    return published_teachers(task.name).get(text)

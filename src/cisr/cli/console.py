@@ -104,6 +104,14 @@ BatchOption = Annotated[
 ]
 
 
+FreshOption = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Begin anew: what the store holds under this name is set aside, in a store beside it."
+    ),
+]
+
+
 EvaluationOption = Annotated[
     Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
 ]

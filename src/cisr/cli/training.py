@@ -13,6 +13,7 @@ from cisr.cli.console import (
     BatchOption,
     Evaluation,
     EvaluationOption,
+    FreshOption,
     JsonOption,
     Lane,
     LaneOption,
@@ -34,6 +35,7 @@ from cisr.cli.console import (
     writing,
 )
 from cisr.curricula import save_policy
+from cisr.lesson import warn_of_unfinished
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
@@ -58,6 +60,7 @@ def train(
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
     batch: BatchOption = None,
+    fresh: FreshOption = False,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -81,6 +84,7 @@ def train(
             evaluate_in=evaluate_in.value,
             n_workers=workers,
             batch=batch,
+            fresh=fresh,
         )
         best: list[float] = []
 
@@ -89,19 +93,19 @@ def train(
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
-        meter.already(opened.transcripts("study/"))
         with interruptible():
+            study.settle(opened)
             say_what_is_safe(task, opened)
+        meter.already(opened.transcripts("study/"))
         with meter, interruptible():
             result = study.run(meter, show_round)
     with writing(target):
         save_policy(result.policy, target)
-    failed = sum(t.error is not None for t in result.transcripts)
+    warn_of_unfinished(result.transcripts)
     tried = f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students"
     out.print(f"{tried}; this run took {ago(began)}.")
-    if failed:
-        out.print(f"{failed} students failed; their errors are in the store.")
-    out.print(f"Failures in training, all students together: {result.training_failures:,}")
+    unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
+    out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
     out.print(f"Best curriculum: {describe(result.policy.to_json())}")
     out.print(f"Written to {target}; everything is kept in {path}", soft_wrap=True)
     write_json(
@@ -112,8 +116,9 @@ def train(
             "policy": result.policy.to_json(),
             "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],
             "training_failures": result.training_failures,
+            "unknown_failures": result.unknown_failures,
             "students": len(result.transcripts),
-            "failed_students": failed,
+            "failed_students": len(result.unfinished),
         },
     )
 
@@ -132,6 +137,7 @@ def reproduce(
     ] = None,
     workers: WorkersOption = None,
     batch: BatchOption = None,
+    fresh: FreshOption = False,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -151,9 +157,10 @@ def reproduce(
             task.n_units,
             reproduction.n_students_in_all(task, teachers, students),
         )
-        meter.already(opened.transcripts())
         with interruptible():
+            reproduction.plan(task, opened, n_teachers=teachers, seed=seed, lane=lane.value, batch=batch, fresh=fresh)
             say_what_is_safe(task, opened)
+        meter.already(opened.transcripts())
         with meter, interruptible():
             result = reproduction.reproduce(
                 task,

@@ -38,7 +38,8 @@ def _train(contents: Contents, study: StudyRecord) -> str:
 
 def _compare(contents: Contents, record: ComparisonRecord) -> str:
     words: list[object] = ["cisr", "compare", *_task(contents)]
-    words += [group.label if by_name(contents, group) else f"{group.label}.json" for group in record.groups]
+    files = [f"{group.label.removesuffix('.json')}.json" for group in record.groups]
+    words += [g.label if by_name(contents, g) else file for g, file in zip(record.groups, files, strict=True)]
     words += ["--students", max(len(group.students) for group in record.groups)]
     if record.run["deployed each unit"]:
         words += ["--deploy-each-unit"]

@@ -13,10 +13,9 @@ from typing import Any
 from cisr.classroom import Transcript
 from cisr.compare import Row, order_name, summarise_group
 from cisr.errors import StoreError
-from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
 from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
-from cisr.store import Round, Store
+from cisr.store import RUN, Round, Store, owner_of
 from cisr.trajectories import finding_name
 
 KINDS = ("switching", "schedule", "bandit", "fixed", "none")
@@ -144,7 +143,8 @@ def contents_of(store: Store, source: str) -> Contents:
     rounds = {name: tuple(past) for name in runs if (past := store.rounds(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
     for transcript in store.transcripts():
-        owner = max((name for name in runs if transcript.name.startswith(name + "/")), key=len)
+        owner = owner_of(transcript.name, list(runs))
+        assert owner is not None
         label = transcript.name.removeprefix(owner + "/").rpartition("/")[0]
         owned.setdefault(owner, {}).setdefault(label, []).append(transcript)
     found = store.findings()
@@ -180,7 +180,8 @@ def contents_of(store: Store, source: str) -> Contents:
 
 def _own(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The interventions that the task itself lists."""
-    return tuple(name for name, *_ in settings.get("definition", {}).get("interventions", []))
+    listed = settings.get("definition", {}).get("interventions", [])
+    return tuple(one if isinstance(one, str) else one[0] for one in listed)  # earlier stores list their numbers too
 
 
 def _comparison(

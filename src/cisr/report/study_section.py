@@ -20,13 +20,16 @@ def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) 
     told = [past for past in study.rounds if past.told]
     students = study.students
     errors = sum(t.error is not None for t in students)
-    failures = sum(t.training_failures for t in students)
+    failures = sum(t.training_failures or 0 for t in students)
+    unknown = sum(t.training_failures is None for t in students)
+    more = f" and those of {unknown} students that nobody knows, because a process died" if unknown else ""
     state = "finished" if study.found else "not finished when this page was made"
     parts = [
         f"<p>{len(told)} of {len(study.rounds)} proposed curriculum policies have a result; {len(students)} students"
         f"{f', of whom {errors} failed with an error' if errors else ''}; the study is {state}. Final policies are "
         f"scored {esc(where_deployed(study.run['deployed under']))}.</p>",
-        f"<p><strong>Failures in training</strong>, all students of the search together: <strong>{failures:,}</strong> "
+        "<p><strong>Failures in training</strong>, all students of the search together: "
+        f"<strong>{failures:,}</strong>{more} "
         f"in {sum(unit.steps for t in students for unit in t.units):,} steps.</p>",
     ]
     if study.found:
@@ -131,7 +134,9 @@ def policies(study: StudyRecord) -> str:
     said = [in_words(Switching.from_parameters(past.parameters).to_json()) for past in study.rounds]
     scores = [math.nan if past.score is None else past.score for past in study.rounds]
     sems = [math.nan if past.sem is None else past.sem for past in study.rounds]
-    failures = [sum(t.training_failures for t in members) for members in study.classes]
+    failures = [
+        sum(math.nan if (f := t.training_failures) is None else f for t in members) for members in study.classes
+    ]
     columns = [
         Column(head="policy", csv=("policy",), cells=tuple(figure(k, 0) for k in numbers)),
         Column(head="curriculum", csv=("curriculum",), cells=tuple(word(words) for words in said)),

@@ -9,21 +9,35 @@ Rows are keyed by names, not by order of arrival: the same work gives the same s
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Transcript, UnitRecord
+from cisr.classroom import (
+    Abandonment,
+    Batch,
+    Breakdown,
+    Checkpoint,
+    Enrolment,
+    Graduation,
+    Transcript,
+    UnitRecord,
+)
 from cisr.curricula import Parameters
 from cisr.errors import StoreError
+from cisr.store.changes import differences
 from cisr.store.database import Database
 from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit
 from cisr.store.weights import Weights
 from cisr.students.config import StudentConfig
+
+RUN = "run "
+"""Before the name of a study or comparison: the setting that holds its seed and all else that defines it."""
 
 
 class Round(NamedTuple):
@@ -66,19 +80,27 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def settle(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Record settings on first use; complain if they have been recorded with other values. Returns all settings."""
+    def settle(self, settings: Mapping[str, Any], of: str = "") -> None:
+        """Record settings. Where results of them exist (of students whose names begin with `of`), they must agree."""
+        kept = self.settings()
+        differing = differences({name: kept.get(name) for name in settings}, settings)
+        if differing and self.has_results(of):
+            raise StoreError(f"{self} {differing}: give another store, or set its old results aside with --fresh.")
+        self.record(settings)
+
+    def record(self, settings: Mapping[str, Any]) -> None:
+        """Note settings, whatever was there before."""
         with self._db.transaction():
             for name, value in settings.items():
-                text = as_json(value)
-                self._db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (name, text))
-                (kept,) = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-                if kept != text:
-                    raise StoreError(
-                        f"{self} was made with {name} {_short(kept)}, this run has {_short(text)}: "
-                        f"give another store, or the same {name}."
-                    )
-        return self.settings()
+                self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, as_json(value)))
+
+    def agrees(self, settings: Mapping[str, Any]) -> bool:
+        kept = self.settings()
+        return not differences({name: kept.get(name) for name in settings}, settings)
+
+    def has_results(self, of: str = "") -> bool:
+        """Has a student whose name begins like this finished a unit?"""
+        return any(name.startswith(of) for (name,) in self._db.execute("SELECT DISTINCT student FROM units"))
 
     def settings(self) -> dict[str, Any]:
         return {name: json.loads(value) for name, value in self._db.execute("SELECT * FROM settings")}
@@ -89,16 +111,15 @@ class Store:
         known = {enrolment.name: self._known(enrolment) for enrolment in enrolments}
         new = group([enrolment for enrolment in enrolments if known[enrolment.name] is None])
         with self._db.transaction():
-            for batch in new:
-                self._db.execute("INSERT INTO batches (name) VALUES (?)", (batch.name,))
-                for place, student in enumerate(batch.enrolments):
-                    self._db.execute(
-                        "INSERT INTO students (name, batch, place, curriculum, config, seed) VALUES (?, ?, ?, ?, ?, ?)",
-                        (student.name, batch.name, place, *identity(student)),
-                    )
+            again = group([enrolment for enrolment in enrolments if self._has_broken_down(enrolment.name)])
+            for batch in again:
+                for student in batch.enrolments:
+                    known[student.name] = None
+                    self._db.execute("DELETE FROM units WHERE student = ?", (student.name,))
+            begun = [self._begin(batch) for batch in (*new, *again)]
         given = {enrolment.name: enrolment for enrolment in enrolments}
         wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
-        return [unfinished for name in wanted if (unfinished := self._unfinished(name, given))] + new
+        return [unfinished for name in wanted if (unfinished := self._unfinished(name, given))] + begun
 
     def _known(self, enrolment: Enrolment) -> str | None:
         """The batch of a student that has been enrolled before."""
@@ -111,37 +132,65 @@ class Store:
             if kept != given:
                 raise StoreError(
                     f"{self} holds student '{enrolment.name}' with another {what} ({_short(str(kept))}; now "
-                    f"{_short(str(given))}): give another store."
+                    f"{_short(str(given))}): give another store, or set its old results aside with --fresh."
                 )
         return str(row[0])
 
+    def _has_broken_down(self, student: str) -> bool:
+        row = self._db.execute("SELECT error FROM students WHERE name = ?", (student,)).fetchone()
+        return row is not None and row[0] is not None
+
+    def _begin(self, batch: Batch) -> Batch:
+        """Note a batch and whose it is. Students of an earlier batch leave their places there empty."""
+        taken = {name for (name,) in self._db.execute("SELECT name FROM batches")}
+        names = itertools.chain([batch.name], (f"{batch.name} again {k}" for k in itertools.count(1)))
+        batch = replace(batch, name=next(name for name in names if name not in taken))
+        roster = as_json([student.name for student in batch.enrolments])
+        self._db.execute("INSERT INTO batches (name, roster) VALUES (?, ?)", (batch.name, roster))
+        for place, student in enumerate(batch.enrolments):
+            self._db.execute(
+                "INSERT OR REPLACE INTO students (name, batch, place, curriculum, config, seed) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (student.name, batch.name, place, *identity(student)),
+            )
+        return batch
+
     def _unfinished(self, batch: str, given: Mapping[str, Enrolment]) -> Batch | None:
-        (done,) = self._db.execute("SELECT done FROM batches WHERE name = ?", (batch,)).fetchone()
+        done, roster = self._db.execute("SELECT done, roster FROM batches WHERE name = ?", (batch,)).fetchone()
         if done:
             return None
-        rows = self._db.execute(
-            "SELECT name, curriculum, config, seed FROM students WHERE batch = ? ORDER BY place", (batch,)
+        with self._db.transaction():
+            self._db.execute("UPDATE batches SET abandoned = NULL WHERE name = ?", (batch,))
+        return Batch(
+            name=batch, enrolments=tuple(given.get(name) or self._enrolment(name) for name in json.loads(roster))
         )
-        return Batch(name=batch, enrolments=tuple(given.get(row[0]) or to_enrolment(*row) for row in rows))
+
+    def _enrolment(self, name: str) -> Enrolment:
+        statement = "SELECT name, curriculum, config, seed FROM students WHERE name = ?"
+        return to_enrolment(*self._db.execute(statement, (name,)).fetchone())
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None:
         units, weights = self._db.execute("SELECT units, weights FROM batches WHERE name = ?", (batch.name,)).fetchone()
         if not units:
             return None
-        transcripts = [self.transcript(student.name) for student in batch.enrolments]
-        stages = [
-            self._db.execute("SELECT stage FROM units WHERE student = ? AND unit = ?", (t.name, units)).fetchone()
-            for t in transcripts
-        ]
+        kept = [self._at_checkpoint(batch, student.name, units) for student in batch.enrolments]
         return Checkpoint(
             unit=units,
             weights=self._weights.load(weights),
-            records=tuple(
-                UnitRecord(t.units[-1], json.loads(stage[0])) if t.error is None else None
-                for t, stage in zip(transcripts, stages, strict=True)
-            ),
-            errors=tuple(t.error for t in transcripts),
+            records=tuple(one if isinstance(one, UnitRecord) else None for one in kept),
+            errors=tuple(one if isinstance(one, Breakdown) else None for one in kept),
         )
+
+    def _at_checkpoint(self, batch: Batch, student: str, units: int) -> UnitRecord | Breakdown:
+        home, error, failures = self._db.execute(
+            "SELECT batch, error, failures_when_broken FROM students WHERE name = ?", (student,)
+        ).fetchone()
+        if home != batch.name:
+            return Breakdown("is taught again in a later batch", 0)
+        if error is not None:
+            return Breakdown(error, failures)
+        stage = self._db.execute("SELECT stage FROM units WHERE student = ? AND unit = ?", (student, units)).fetchone()
+        return UnitRecord(self.transcript(student).units[-1], json.loads(stage[0]))
 
     def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None:
         with self._db.guard():
@@ -169,10 +218,18 @@ class Store:
                     )
             self._keep_errors(batch, graduation.errors)
 
+    def keep_abandonment(self, batch: Batch, abandonment: Abandonment) -> None:
+        with self._db.transaction():
+            self._db.execute("UPDATE batches SET abandoned = ? WHERE name = ?", (abandonment.message, batch.name))
+
     def transcript(self, name: str) -> Transcript:
-        curriculum, config, seed, deployment, error = self._db.execute(
-            "SELECT curriculum, config, seed, deployment, error FROM students WHERE name = ?", (name,)
+        curriculum, config, seed, deployment, error, failures, abandoned = self._db.execute(
+            "SELECT curriculum, config, seed, deployment, error, failures_when_broken, abandoned "
+            "FROM students JOIN batches ON batch = batches.name WHERE students.name = ?",
+            (name,),
         ).fetchone()
+        if error is None and abandoned is not None:
+            error = f"Student '{name}': {abandoned}"
         cursor = self._db.execute("SELECT * FROM units WHERE student = ? ORDER BY unit", (name,))
         columns = [column[0] for column in cursor.description]
         return Transcript(
@@ -183,6 +240,7 @@ class Store:
             units=tuple(to_unit(dict(zip(columns, row, strict=True))) for row in cursor),
             deployment=to_deployment(deployment),
             error=error,
+            failures_when_broken=0 if error is None else failures,
         )
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:
@@ -230,9 +288,61 @@ class Store:
         with self._db.transaction():
             self._db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?)", (study, as_json(found)))
 
+    def drop_finding(self, name: str) -> None:
+        with self._db.transaction():
+            self._db.execute("DELETE FROM findings WHERE study = ?", (name,))
+
     def findings(self) -> dict[str, dict[str, Any]]:
         """What each finished study found, by its name."""
         return {study: json.loads(found) for study, found in self._db.execute("SELECT * FROM findings ORDER BY study")}
+
+    # Setting aside
+
+    def set_aside(self, runs: Sequence[str]) -> Path | None:
+        """Move the results of these studies and comparisons into a store of their own beside this one; None: none.
+
+        That store is a copy of the whole, made and complete before anything is taken out of this one.
+        """
+        if not any(self.has_results(f"{run}/") for run in runs):
+            return None
+        if self.path is None:
+            raise StoreError("A store in memory has no place to set results aside: give a store with a path.")
+        numbered = (self.path.with_name(f"{self.path.stem}-aside-{k}{self.path.suffix}") for k in itertools.count(1))
+        aside = next(path for path in numbered if not path.exists())
+        with self._db.guard():
+            self._weights.copy_to(aside)
+        self._db.copy_to(aside)
+        self._take_out(runs)
+        self._tidy()
+        return aside
+
+    def runs_beside(self, run: str) -> list[str]:
+        """A run and those whose students were trained in one batch with its own."""
+        runs = self.runs()
+        rosters = self._db.execute("SELECT roster FROM batches").fetchall()
+        shared = [{owner_of(name, runs) for name in json.loads(roster)} - {None} for (roster,) in rosters]
+        together: set[Any] = {run}
+        while more := {owner for owners in shared if owners & together for owner in owners} - together:
+            together |= more
+        return sorted(together)
+
+    def runs(self) -> list[str]:
+        """Names of the studies and comparisons."""
+        return [name.removeprefix(RUN) for name in self.settings() if name.startswith(RUN)]
+
+    def _take_out(self, runs: Sequence[str]) -> None:
+        with self._db.transaction():
+            for (name,) in self._db.execute("SELECT name FROM students").fetchall():
+                if owner_of(name, self.runs()) in runs:
+                    self._db.execute("DELETE FROM units WHERE student = ?", (name,))
+                    self._db.execute("DELETE FROM students WHERE name = ?", (name,))
+            self._db.execute("DELETE FROM batches WHERE name NOT IN (SELECT batch FROM students)")
+            for run in runs:
+                self._db.execute("DELETE FROM rounds WHERE study = ?", (run,))
+                self._db.execute("DELETE FROM settings WHERE name = ?", (RUN + run,))
+                for finding in self.findings():
+                    if finding == run or finding.endswith(f" {run}"):
+                        self._db.execute("DELETE FROM findings WHERE study = ?", (finding,))
 
     # Inside
 
@@ -249,10 +359,13 @@ class Store:
         names = ", ".join(fields)
         self._db.execute(f"INSERT INTO units ({names}) VALUES ({', '.join('?' * len(fields))})", list(fields.values()))
 
-    def _keep_errors(self, batch: Batch, errors: Sequence[str | None]) -> None:
+    def _keep_errors(self, batch: Batch, errors: Sequence[Breakdown | None]) -> None:
         for student, error in zip(batch.enrolments, errors, strict=True):
             if error is not None:
-                self._db.execute("UPDATE students SET error = ? WHERE name = ?", (error, student.name))
+                self._db.execute(
+                    "UPDATE students SET error = ?, failures_when_broken = ? WHERE name = ? AND batch = ?",
+                    (*error, student.name, batch.name),
+                )
 
 
 @contextmanager
@@ -263,6 +376,11 @@ def opened(store: Store | Path | str | None) -> Iterator[Store]:
     else:
         with Store(store) as own:
             yield own
+
+
+def owner_of(student: str, runs: Sequence[str]) -> str | None:
+    """The study or comparison that a student belongs to."""
+    return max((run for run in runs if student.startswith(run + "/")), key=len, default=None)
 
 
 def _digest(name: str) -> str:

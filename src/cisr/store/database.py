@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cisr.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
 
 SCHEMA = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE batches (
-    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0
+    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0,
+    roster TEXT NOT NULL DEFAULT '[]', abandoned TEXT
 ) WITHOUT ROWID;
 CREATE TABLE students (
     name TEXT PRIMARY KEY, batch TEXT NOT NULL REFERENCES batches, place INTEGER NOT NULL,
     curriculum TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL,
-    deployment TEXT, error TEXT
+    deployment TEXT, error TEXT, failures_when_broken INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE units (
     student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
@@ -37,6 +38,18 @@ CREATE TABLE rounds (
 ) WITHOUT ROWID;
 CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
 """
+
+MIGRATIONS = {
+    1: """
+ALTER TABLE batches ADD COLUMN roster TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE batches ADD COLUMN abandoned TEXT;
+ALTER TABLE students ADD COLUMN failures_when_broken INTEGER;
+UPDATE batches SET roster = (
+    SELECT json_group_array(name) FROM (SELECT name FROM students WHERE batch = batches.name ORDER BY place)
+);
+""",
+}
+"""From each earlier format to the next."""
 
 SQLITE_HEADER = b"SQLite format 3\0"
 KEPT = "Finished units are kept: mend this and run the same command again."
@@ -74,6 +87,11 @@ class Database:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def copy_to(self, path: Path) -> None:
+        """The whole database as another file."""
+        with self.guard(), closing(sqlite3.connect(path)) as copy:
+            self._connection.backup(copy)
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
@@ -114,11 +132,24 @@ class Database:
                 for statement in SCHEMA.split(";"):
                     self.execute(statement)
                 self.execute("INSERT INTO settings VALUES ('format', ?)", (str(FORMAT),))
-        self._check_format()
+        self._migrate(self._format())
 
     def _begin_to_read(self) -> None:
         self.execute("BEGIN")  # all that is read belongs to one moment
-        self._check_format()
+        found = self._format()
+        if found < FORMAT:  # a reader changes nothing: what it reads is a copy
+            file, self._connection = self._connection, sqlite3.connect(":memory:", isolation_level=None)
+            with closing(file):
+                file.rollback()
+                file.backup(self._connection)
+            self._migrate(found)
+
+    def _migrate(self, found: int) -> None:
+        with self.transaction():
+            for number in range(found, FORMAT):
+                for statement in MIGRATIONS[number].split(";"):
+                    self.execute(statement)
+                self.execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
 
     def _address_to_read(self) -> str:
         if self._path is None or not self._path.is_file():
@@ -136,14 +167,15 @@ class Database:
             if header not in (b"", SQLITE_HEADER):
                 raise StoreError(self._not_a_store())
 
-    def _check_format(self) -> None:
+    def _format(self) -> int:
         if not {"settings", "students", "units"} <= self._tables():
             raise StoreError(self._not_a_store())
-        found = self.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-        if int(found[0]) > FORMAT:
+        found = int(self.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()[0])
+        if found > FORMAT:
             raise StoreError(
-                f"{self} was made by a newer version of cisr (format {found[0]}, this one reads {FORMAT}): update cisr."
+                f"{self} was made by a newer version of cisr (format {found}, this one reads {FORMAT}): update cisr."
             )
+        return found
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}

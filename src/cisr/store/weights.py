@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,18 @@ class Weights:
             return dict(load_file(self._folder / name))
         except OSError as error:
             raise StoreError(f"The store {self._store} lacks its weights {self._folder / name}: {error}.") from error
+
+    def copy_to(self, store: Path) -> None:
+        """All files for another store of this disk; nothing is written twice where the system can link files."""
+        if self._folder is None or not self._folder.exists():
+            return
+        folder = store.with_name(store.name + ".weights")
+        folder.mkdir(exist_ok=True)
+        for file in self._folder.iterdir():
+            try:
+                os.link(file, folder / file.name)
+            except OSError:
+                shutil.copy2(file, folder / file.name)
 
     def drop(self, name: str) -> None:
         if self._folder is None:

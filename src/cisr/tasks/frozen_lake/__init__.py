@@ -55,11 +55,12 @@ PAPER_TEACHING = Teaching(
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
     """A Frozen Lake task on any map; `changes` replace fields of the task (Back-x: `interventions`)."""
+    horizon: int = changes.get("horizon", HORIZON)
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
         from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled lane does without
 
-        return environment.make_env(lake, fields["horizon"], **options)
+        return environment.make_env(lake, horizon, **options)
 
     def place(env: gymnasium.Env[Any, Any], state: np.ndarray) -> np.ndarray:
         env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
@@ -78,7 +79,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
             Intervention(name="SR2", trigger=near(lake, 2), reset=Rewind(1), tau=0.1),
             Intervention(name="HR", trigger=near(lake, 1), reset=ToStart(), tau=0.0),
         ),
-        "horizon": HORIZON,
+        "horizon": horizon,
         "safe_evaluation": "HR",
         "rewind_like": "SR1",
         "floor_plan": {

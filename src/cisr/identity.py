@@ -1,0 +1,117 @@
+"""What a result belongs to: the task by content, its students, the teacher. A store refuses everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Any
+
+import cisr
+from cisr.classroom import Lesson
+from cisr.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
+from cisr.students.config import Population, StudentConfig
+from cisr.task import Task
+
+ENVIRONMENT = "environment"
+
+
+def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What two runs must have in common to share a store, as JSON; and what of it cannot be told by content."""
+    task = lesson.task
+    code: dict[str, Any] = {}
+    packages: dict[str, str] = {}
+    unknown: list[str] = []
+    for part, found in _parts(lesson):
+        code[part] = found.parts
+        packages |= found.packages
+        unknown += [f"{part}: {what}" for what in found.unknown]
+    settings = {
+        "task": task.name,
+        "scale": task.scale,
+        "student": task.student_kind,
+        "lane": lesson.lane,
+        "cisr": cisr.__version__,
+        "definition": describe(task),
+        "student settings": describe_student(task),
+        "version": task.version,
+        "code": code,
+        "packages": packages,
+    }
+    return settings, tuple(unknown)
+
+
+def _parts(lesson: Lesson) -> Iterator[tuple[str, Fingerprint]]:
+    """Everything that a user wrote and that students meet on the lane, by name."""
+    task = lesson.task
+    for intervention in task.interventions:
+        for name, trigger in intervention.triggers.items():
+            yield f"trigger '{name}' of '{intervention.name}'", fingerprint(trigger)
+        yield f"reset of '{intervention.name}'", fingerprint(intervention.reset)
+    for name, danger in task.dangers.items():
+        yield f"danger '{name}'", fingerprint(danger)
+    yield "success", fingerprint(task.success)
+    if task.reward is not None:
+        yield "reward", fingerprint(task.reward)
+    if lesson.lane == "compiled":
+        yield "twin", fingerprint(task.twin)
+        return
+    for what in ("make_env", "read_state", "place"):
+        yield what, fingerprint(getattr(task, what))
+    found = _environment(task.make_env)
+    if found is not None:
+        yield ENVIRONMENT, found
+
+
+def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
+    """None where none can be made: students will say why."""
+    try:
+        env = make_env()
+    except Exception:
+        return None
+    with contextlib.closing(env):
+        return fingerprint_of_environment(env)
+
+
+def describe(task: Task) -> dict[str, Any]:
+    """The numbers of a task, as JSON."""
+    return {
+        "horizon": task.horizon,
+        "n_units": task.n_units,
+        "constraint_form": task.constraint_form,
+        "kappa": task.kappa,
+        "deployment_steps": task.deployment_steps,
+        "deterministic_deployment": task.deterministic_deployment,
+        "max_reward": task.max_reward,
+        "dangers": list(task.dangers),
+        "constraints": list(task.constraints),
+        "interventions": list(task.intervention_names),
+        "tolerances": [
+            {"name": i.name, "tau": i.tau, "kappa": i.kappa, "horizon": task.horizon_under(i)}
+            for i in task.interventions
+        ],
+    }
+
+
+def describe_student(task: Task) -> dict[str, Any]:
+    """The settings of a task's students, as JSON."""
+    if isinstance(task.student, Population):
+        return {"base": task.student.base.to_json(), "vary": {k: list(v) for k, v in task.student.vary.items()}}
+    return (task.student or StudentConfig()).to_json()
+
+
+def describe_teacher(teacher: Any) -> dict[str, Any]:
+    """A teacher that has not been told anything yet, as JSON: its class, if it is the user's own, and its settings."""
+    public = {name: value for name, value in vars(teacher).items() if not name.startswith("_") and name != "seed"}
+    found = fingerprint(public)
+    return {"kind": type(teacher).__name__, "code": fingerprint(type(teacher)).parts, "settings": found.parts}
+
+
+def versions() -> dict[str, str]:
+    """What a store was made with: needed to make it again, not to go on with it."""
+    found = {"python": platform.python_version(), "cisr": cisr.__version__}
+    for package in ("jax", "numpy", "gymnasium", "scikit-learn"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found

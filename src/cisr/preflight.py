@@ -1,0 +1,95 @@
+"""Does `read_state` read, and does `place` place? Asked before any student is trained: a rescue by a `place` that does
+nothing would leave students in danger without a word.
+
+`cisr.testing.check_task` checks much more; this takes a few steps in one environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from cisr.errors import AnswerError, TaskError, described
+from cisr.intervention import ToStart
+from cisr.task import Task
+
+MOST_RESETS, MOST_STEPS = 3, 50
+"""Tries to find a state that is not the first one."""
+
+
+def check_state_functions(task: Task) -> None:
+    """Complain about functions that are missing, answer nothing or do nothing; an environment that raises is no concern
+    of this check: its students will say so."""
+    try:
+        env = task.make_env()
+    except Exception:
+        return
+    with contextlib.closing(env):
+        try:
+            env.reset(seed=0)
+        except Exception:
+            return
+        first = _read(task, env)
+        if all(isinstance(i.reset, ToStart) for i in task.interventions):
+            return  # nobody is ever placed
+        elsewhere = _another_state(task, env, first)
+        if elsewhere is not None:
+            _check_place(task, env, first, elsewhere)
+
+
+def _read(task: Task, env: Any) -> np.ndarray:
+    from cisr.answers import checked_state  # brings in gymnasium
+
+    try:
+        return np.array(checked_state(task.read_state(env)))
+    except AnswerError as error:
+        raise TaskError(f"Task '{task.name}': {error}") from error
+    except Exception as error:
+        raise TaskError(
+            f"Task '{task.name}': its read_state raised {described(error)}. Give a function of the environment that "
+            f"returns its state as a vector of numbers (d,)."
+        ) from error
+
+
+def _another_state(task: Task, env: Any, first: np.ndarray) -> np.ndarray | None:
+    """Bring the environment into a state that is not the first one; None where that cannot be done."""
+    try:
+        for seed in range(1, MOST_RESETS + 1):
+            env.reset(seed=seed)
+            if not np.array_equal(state := _read(task, env), first):
+                return state
+        env.action_space.seed(0)
+        for _ in range(MOST_STEPS):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset(seed=0)
+            elif not np.array_equal(state := _read(task, env), first):
+                return state
+    except TaskError:
+        raise
+    except Exception:
+        return None
+    return None
+
+
+def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray) -> None:
+    from cisr.answers import Answers  # brings in gymnasium
+
+    asked = f"Task '{task.name}': its place, asked to put the environment back into its first state,"
+    mend = "Give a function place(env, state) that puts it there and returns the observation there."
+    try:
+        seen = task.place(env, first.copy())
+    except Exception as error:
+        raise TaskError(f"{asked} raised {described(error)}. {mend}") from error
+    if seen is None:
+        raise TaskError(f"{asked} answered None. {mend}")
+    try:
+        Answers(env.observation_space).observation(seen, "place")
+    except AnswerError as error:
+        raise TaskError(f"Task '{task.name}': {error}") from error
+    was, wanted, now = (np.nan_to_num(state.astype(float)) for state in (elsewhere, first, _read(task, env)))
+    nearby = 0.5 * abs(was - wanted) + 1e-3 * (1 + abs(wanted))  # simulators round; half of the way is no rounding
+    if (abs(now - wanted) > nearby).any():
+        raise TaskError(f"{asked} left it where it was, or led elsewhere. {mend}")
