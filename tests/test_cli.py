@@ -281,7 +281,7 @@ def test_a_disk_that_fills_up_loses_nothing_already_computed(tmp_path):
 @pytest.mark.parametrize("command", [("compare", "tiny:explosive", "SR1"), ("train", "tiny:explosive")])
 def test_where_no_student_finishes_the_first_error_is_the_answer(capfd, tmp_path, command):
     with pytest.raises(SystemExit) as end:
-        run(*command, "--students", 2, "--store", tmp_path / "s", "--workers", 0)
+        main([*command, "--students", "2", "--store", str(tmp_path / "s"), "--workers", "0"])
     assert end.value.code == 1
     line = capfd.readouterr().err.strip().splitlines()[-1]
     assert "at a step: RuntimeError: the simulator lost its licence (tiny.py:" in line
@@ -291,7 +291,7 @@ def test_where_no_student_finishes_the_first_error_is_the_answer(capfd, tmp_path
 
 def test_a_worker_that_dies_is_replaced_once_and_then_its_batch_is_abandoned(capfd, tmp_path):
     with pytest.raises(SystemExit) as end:
-        run("compare", "tiny:suicidal", "SR1", "--students", 1, "--store", tmp_path / "s", "--workers", 1)
+        main(["compare", "tiny:suicidal", "SR1", "--students", "1", "--store", str(tmp_path / "s"), "--workers", "1"])
     assert end.value.code == 1
     assert "its worker process died (signal 6)" in capfd.readouterr().err
     with Store(tmp_path / "s") as store:

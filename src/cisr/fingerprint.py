@@ -41,7 +41,7 @@ NOT_CONTENT = frozenset(
     {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__slots__", "__hash__", "__match_args__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__parameters__"}
     | {"__firstlineno__", "__static_attributes__", "__orig_bases__", "__abstractmethods__", "_abc_impl"}
-    | {"__dataclass_params__", "__dataclass_fields__"}
+    | {"__dataclass_params__", "__dataclass_fields__", "__slotnames__"}
 )
 """Attributes of a class that say nothing about what it does, or are made from the others."""
 
@@ -150,7 +150,7 @@ class _Reader:
                 self.parts[at] = _shown(f"{{{', '.join(sorted(str(fingerprint(each).parts) for each in value))}}}")
             case _ if callable(wrapped):  # a cache, a compiled function: what is inside counts
                 self.read(at, wrapped)
-            case _ if callable(value) and hasattr(value, "__name__") and origin(_module_of(value)) is not None:
+            case _ if callable(value) and hasattr(value, "__name__") and _is_foreign(value):
                 self._named(at, value)
             case _:
                 self._object(at, value)
@@ -168,7 +168,7 @@ class _Reader:
         self.parts[at] = f"{module.partition('.')[0]}.{name}"  # packages move things about between their modules
 
     def _function(self, at: str, function: types.FunctionType) -> None:
-        if origin(function.__module__ or "") is not None:
+        if not _is_own_function(function):
             self._named(at, function)
             return
         code = function.__code__
@@ -205,15 +205,14 @@ class _Reader:
             else:
                 self.parts[_join(at, root)] = "not defined"
                 continue
-            path = root
+            path, installed = root, False
             while isinstance(value, types.ModuleType) and attributes and hasattr(value, attributes[0]):
                 self._package(value.__name__)
+                installed = origin(value.__name__) is not None
                 path = f"{path}.{attributes[0]}"
                 value = getattr(value, attributes.pop(0))
-            if path != root and origin(_module_of(value)) is not None:
-                continue  # `np.stack`: the code says it by name
-            own_function = isinstance(value, types.FunctionType) and origin(value.__module__ or "") is None
-            self.read(_join(at, path + "()" * own_function), value)
+            if not installed:  # of `np.stack` the code itself says the name
+                self.read(_join(at, path + "()" * _is_own_function(value)), value)
 
     def _class(self, at: str, cls: type) -> None:
         if origin(cls.__module__) is not None:
@@ -282,6 +281,15 @@ def _is_plain(value: Any) -> bool:
     if type(value) is dict:
         return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
     return value is None or type(value) in (bool, int, float, complex, str, bytes, range, slice, type(...))
+
+
+def _is_own_function(value: Any) -> bool:
+    """Functions that `exec` made without a module count as the user's."""
+    return isinstance(value, types.FunctionType) and (value.__module__ in (None, "builtins") or not _is_foreign(value))
+
+
+def _is_foreign(value: Any) -> bool:
+    return origin(_module_of(value)) is not None
 
 
 def _made_up(value: Any) -> bool:

@@ -10,9 +10,11 @@ from typing import Any
 
 import cisr
 from cisr.classroom import Lesson
+from cisr.curricula.space import Real
 from cisr.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
 from cisr.students.config import Population, StudentConfig
 from cisr.task import Task
+from cisr.teachers.base import Teacher
 
 ENVIRONMENT = "environment"
 
@@ -101,11 +103,19 @@ def describe_student(task: Task) -> dict[str, Any]:
     return (task.student or StudentConfig()).to_json()
 
 
-def describe_teacher(teacher: Any) -> dict[str, Any]:
-    """A teacher that has not been told anything yet, as JSON: its class, if it is the user's own, and its settings."""
-    public = {name: value for name, value in vars(teacher).items() if not name.startswith("_") and name != "seed"}
-    found = fingerprint(public)
-    return {"kind": type(teacher).__name__, "code": fingerprint(type(teacher)).parts, "settings": found.parts}
+def describe_teacher(teacher: Teacher) -> dict[str, Any]:
+    """A teacher that has not been told anything yet, as JSON: where it searches, its class, its settings."""
+    settings = {
+        name: fingerprint(value).parts
+        for name, value in vars(teacher).items()
+        if not name.startswith("_") and name not in ("seed", "space")
+    }
+    space = {
+        p.name: {"low": p.low, "high": p.high} if isinstance(p, Real) else {"options": list(p.options)}
+        for p in teacher.space.parameters
+    }
+    kind = type(teacher).__name__
+    return {"searches": space, "kind": kind, "code": fingerprint(type(teacher)).parts, "settings": settings}
 
 
 def versions() -> dict[str, str]:

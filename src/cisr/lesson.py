@@ -11,7 +11,6 @@ from cisr.classroom import Batching, Enrolment, Lesson, Transcript, UnitLog, def
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError, StoreError
 from cisr.identity import ENVIRONMENT, identity, versions
-from cisr.preflight import check_state_functions
 from cisr.seeding import derive_seed, generator
 from cisr.store import RUN, Store
 from cisr.students.config import Population, StudentConfig
@@ -69,8 +68,6 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     """
     if batch is not None and batch < 1:
         raise ConfigError(f"The largest batch is {batch} students: give at least 1.")
-    if lesson.lane == "gymnasium":
-        check_state_functions(lesson.task)
     settings, unknown = identity(lesson)
     kept = store.settings()
     if ENVIRONMENT in kept.get("code", {}) and ENVIRONMENT not in settings["code"] and lesson.lane == "gymnasium":

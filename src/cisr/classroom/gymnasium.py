@@ -18,6 +18,7 @@ from cisr.classroom.rows import Rows
 from cisr.classroom.tally import Tally, deployment_of, summary_of
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
+from cisr.preflight import check_state_functions
 from cisr.students.config import StudentConfig
 from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
@@ -45,6 +46,7 @@ def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
 
 def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
+    check_state_functions(lesson.task)
     return GymnasiumLane(lesson, batch).run(checkpoint)
 
 

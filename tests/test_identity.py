@@ -1,0 +1,160 @@
+"""A result belongs to exactly the code and settings that made it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny
+
+from cisr import ConfigError, Fixed, Store, StoreError, Study, compare, random_teacher
+from cisr.cli.comparing import parse_curricula
+from cisr.curricula import save_policy
+
+SR1 = {"SR1": Fixed("SR1")}
+
+
+def lake(width=1.0, name="tiny-lake"):
+    """The tiny lake with a trigger that fires where a table says more than `width` is left."""
+    sr1 = tiny.task.intervention("SR1")
+    changed = dataclasses.replace(sr1, trigger=lambda state: sr1.trigger(state) & np.asarray(width <= 1.0))
+    return dataclasses.replace(tiny.task, name=name, interventions=(changed, *tiny.task.interventions[1:]))
+
+
+def test_results_of_an_edited_task_are_not_shown_as_those_of_the_new_one(tmp_path):
+    store = tmp_path / "s.sqlite"
+    safe = compare(lake(1.0), SR1, n_students=1, store=store, n_workers=0)
+    assert safe.transcripts["SR1"][0].training_failures == 0
+    with pytest.raises(StoreError) as refused:
+        compare(lake(2.0), SR1, n_students=1, store=store, n_workers=0)
+    assert str(refused.value) == (
+        f"The store {store} was made with code: trigger 'rescues' of 'SR1': width = 1.0, this run has 2.0: give "
+        "another store, or set its old results aside with --fresh."
+    )
+    with Store(store) as kept:  # nothing was lost
+        assert kept.transcripts() == list(safe.transcripts["SR1"])
+
+
+def test_fresh_sets_the_old_results_aside_and_deletes_nothing(tmp_path, caplog):
+    store = tmp_path / "s.sqlite"
+    old = compare(lake(1.0), SR1, n_students=1, store=store, n_workers=0)
+    new = compare(lake(2.0), SR1, n_students=1, store=store, n_workers=0, fresh=True)
+    assert new.transcripts["SR1"][0].training_failures > 0
+    aside = tmp_path / "s-aside-1.sqlite"
+    assert f"set aside in {aside}" in caplog.text
+    with Store(aside) as kept:
+        assert kept.transcripts() == list(old.transcripts["SR1"])
+        assert kept.weights("compare/SR1/000")
+    with Store(store) as kept:
+        assert kept.transcripts() == list(new.transcripts["SR1"])
+    again = compare(lake(1.0), SR1, n_students=1, store=aside, n_workers=0)  # it is a store like any other
+    assert again.transcripts == old.transcripts
+
+
+def test_fresh_touches_what_goes_by_its_name_alone(tmp_path):
+    store = tmp_path / "s.sqlite"
+    first = compare(tiny.task, SR1, n_students=1, store=store, name="first", n_workers=0)
+    compare(tiny.task, SR1, n_students=1, store=store, name="second", n_workers=0)
+    compare(tiny.task, SR1, n_students=1, store=store, name="second", seed=5, n_workers=0, fresh=True)
+    with Store(store) as kept:
+        assert kept.transcript("first/SR1/000") == first.transcripts["SR1"][0]
+        assert kept.settings()["run second"]["seed"] == 5
+    with Store(tmp_path / "s-aside-1.sqlite") as kept:
+        assert kept.settings()["run second"]["seed"] == 0
+        assert len(kept.transcripts()) == 2
+
+
+def test_a_task_that_never_gave_a_result_may_be_mended(tmp_path):
+    def broken(**options):
+        raise OSError("no licence")
+
+    with pytest.raises(Exception, match="no licence"):
+        compare(dataclasses.replace(tiny.task, make_env=broken), SR1, n_students=1, store=tmp_path / "s", n_workers=0)
+    (row,) = compare(tiny.task, SR1, n_students=1, store=tmp_path / "s", n_workers=0).rows
+    assert row.finished == 1
+
+
+def study(path, **changes):
+    options = {"n_initial": 2, "n_rounds": 0, "class_size": 1, "n_workers": 0} | changes
+    return Study(tiny.task, store=path, **options).run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"teacher": random_teacher}, "teacher: kind = GPUCB, this run has RandomSearch"),
+        ({"class_size": 2}, "class size = 1, this run has 2"),
+        ({"n_initial": 3}, "initial policies = 2, this run has 3"),
+        ({"seed": 3}, "seed = 0, this run has 3"),
+        ({"score": lambda t: -t.deployment.score}, "score"),
+        ({"observe": lambda unit: None}, "observe"),
+    ],
+)
+def test_what_defines_a_study_cannot_change_on_its_store(tmp_path, changes, named):
+    study(tmp_path / "s")
+    with pytest.raises(StoreError, match="was made with run study: ") as refused:
+        study(tmp_path / "s", **changes)
+    assert named in str(refused.value)
+
+
+def test_the_search_ranges_belong_to_a_study_too(tmp_path):
+    study(tmp_path / "s")
+    wider = dataclasses.replace(tiny.task.teaching, return_range=(-0.5, 7.0))
+    with pytest.raises(StoreError, match="high = 5.5, this run has 7.0"):
+        Study(
+            dataclasses.replace(tiny.task, teaching=wider),
+            store=tmp_path / "s", n_initial=2, n_rounds=0, class_size=1, n_workers=0,
+        ).run()  # fmt: skip
+
+
+def test_a_study_may_grow_and_not_shrink(tmp_path):
+    short, long = study(tmp_path / "s"), study(tmp_path / "s", n_rounds=1)
+    assert long.rounds[:2] == short.rounds and len(long.rounds) == 3
+    with pytest.raises(StoreError, match="has tried 3 policies in 'study', this run has 2"):
+        study(tmp_path / "s")
+
+
+def test_a_store_from_before_code_was_known_is_read_but_not_added_to(tmp_path):
+    compare(tiny.task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
+    with Store(tmp_path / "s") as store, store._db.transaction():
+        store._db.execute("DELETE FROM settings WHERE name = 'code'")
+    with pytest.raises(StoreError, match="made before stores knew the code of their task"):
+        compare(tiny.task, SR1, n_students=2, store=tmp_path / "s", n_workers=0)
+
+
+def test_what_cannot_be_told_by_content_is_said_once_and_a_version_stands_for_it(tmp_path, caplog):
+    import threading
+
+    lock = threading.Lock()
+
+    def success(move):
+        with lock:
+            return tiny.task.success(move)
+
+    task = dataclasses.replace(tiny.task, success=success)
+    compare(task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
+    assert "changes cannot be told of success: lock" in caplog.text and "give the task a `version`" in caplog.text
+    caplog.clear()
+    versioned = dataclasses.replace(task, version=1)
+    compare(versioned, SR1, n_students=1, store=tmp_path / "v", n_workers=0)
+    assert not caplog.text
+    with pytest.raises(StoreError, match="version = 1, this run has 2"):
+        compare(dataclasses.replace(task, version=2), SR1, n_students=1, store=tmp_path / "v", n_workers=0)
+
+
+def test_two_curricula_never_share_a_label(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, name in (("a", "HR"), ("b", "SR2"), (".", "SR2")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        save_policy(Fixed(name), tmp_path / folder / "c.json")
+    save_policy(Fixed("HR"), tmp_path / "SR1.json")
+
+    def labels(*texts):
+        return {label: policy.name for label, policy in parse_curricula(texts, tiny.task).items()}
+
+    assert labels("SR1", "SR1.json") == {"SR1": "SR1", "SR1.json": "HR"}
+    assert labels("SR1.json") == {"SR1.json": "HR"}  # whatever else it is, it is not SR1
+    assert labels("a/c.json", "b/c.json") == {"a/c.json": "HR", "b/c.json": "SR2"}
+    assert labels("a/c.json") == {"c": "HR"}
+    assert labels("SR1", "SR1") == {"SR1": "SR1"}
+    with pytest.raises(ConfigError, match="no curriculum 'd'"):
+        labels("d")
