@@ -79,7 +79,8 @@ class Louder(gymnasium.RewardWrapper):
         return reward * 3.0
 
 
-gymnasium.register(id="user/Walker-v0", entry_point="usertask:Walker") if "user/Walker-v0" not in gymnasium.registry else None
+if "user/Walker-v0" not in gymnasium.registry:
+    gymnasium.register(id="user/Walker-v0", entry_point="usertask:Walker")
 
 
 def make_env(**options):

@@ -99,7 +99,7 @@ def test_what_defines_a_study_cannot_change_on_its_store(tmp_path, changes, name
 def test_the_search_ranges_belong_to_a_study_too(tmp_path):
     study(tmp_path / "s")
     wider = dataclasses.replace(tiny.task.teaching, return_range=(-0.5, 7.0))
-    with pytest.raises(StoreError, match="high = 5.5, this run has 7.0"):
+    with pytest.raises(StoreError, match=r"return_1: high = 5\.5, this run has 7\.0"):
         Study(
             dataclasses.replace(tiny.task, teaching=wider),
             store=tmp_path / "s", n_initial=2, n_rounds=0, class_size=1, n_workers=0,
