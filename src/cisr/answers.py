@@ -62,7 +62,7 @@ class Answers:
 
 def checked_reward(given: Any) -> float:
     """A finite number."""
-    if type(given) is not float:
+    if not isinstance(given, float):
         number = np.asarray(given)
         if number.shape != () or number.dtype.kind not in "biuf":
             raise AnswerError(f"The environment's step paid the reward {given!r}: it must be a number.")
@@ -94,6 +94,8 @@ def checked_step(answer: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def checked_state(state: Any, like: np.ndarray | None = None) -> np.ndarray:
     """What `read_state` answers: a vector of numbers, of the same length every time."""
+    if like is not None and isinstance(state, np.ndarray) and state.shape == like.shape and state.dtype == like.dtype:
+        return state
     if state is None:
         raise AnswerError("read_state answered None: it must answer the environment's state as a vector (d,).")
     vector = np.asarray(state)
