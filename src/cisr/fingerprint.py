@@ -48,10 +48,16 @@ NOT_CONTENT = frozenset(
 
 class Fingerprint(NamedTuple):
     parts: dict[str, str]
+    """Under "" what is said of the value itself, where that is all there is to say."""
     packages: dict[str, str]
     """Versions of the installed packages that were met."""
     unknown: tuple[str, ...]
     """What could not be read, and why."""
+
+    @property
+    def content(self) -> dict[str, str] | str:
+        """The parts, or the one text that says it all."""
+        return self.parts[""] if set(self.parts) == {""} else self.parts
 
 
 def fingerprint(value: Any) -> Fingerprint:
@@ -192,6 +198,8 @@ class _Reader:
         known = {**function.__globals__, **closed_over}
         for line in names_read(function.__code__):
             root, *attributes = line.names
+            if root == "__class__":  # for `super()`: the class that is being read, or one that holds this function
+                continue
             if line.imported is not None:
                 try:
                     value: Any = _import(line.imported, function.__globals__.get("__package__"))
@@ -293,9 +301,9 @@ def _is_foreign(value: Any) -> bool:
 
 
 def _made_up(value: Any) -> bool:
-    """A method that `dataclass` or `NamedTuple` wrote: it follows from the fields."""
+    """What `dataclass` or `NamedTuple` wrote: it follows from the fields."""
     if not isinstance(value, types.FunctionType):
-        return False
+        return type(value).__name__ == "_tuplegetter"
     file = value.__code__.co_filename
     return file.startswith("<string>") or any(Path(file).is_relative_to(folder) for folder in _standard_library())
 

@@ -26,7 +26,7 @@ def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
     packages: dict[str, str] = {}
     unknown: list[str] = []
     for part, found in _parts(lesson):
-        code[part] = found.parts
+        code[part] = found.content
         packages |= found.packages
         unknown += [f"{part}: {what}" for what in found.unknown]
     settings = {
@@ -106,7 +106,7 @@ def describe_student(task: Task) -> dict[str, Any]:
 def describe_teacher(teacher: Teacher) -> dict[str, Any]:
     """A teacher that has not been told anything yet, as JSON: where it searches, its class, its settings."""
     settings = {
-        name: fingerprint(value).parts
+        name: fingerprint(value).content
         for name, value in vars(teacher).items()
         if not name.startswith("_") and name not in ("seed", "space")
     }
@@ -115,7 +115,7 @@ def describe_teacher(teacher: Teacher) -> dict[str, Any]:
         for p in teacher.space.parameters
     }
     kind = type(teacher).__name__
-    return {"searches": space, "kind": kind, "code": fingerprint(type(teacher)).parts, "settings": settings}
+    return {"searches": space, "kind": kind, "code": fingerprint(type(teacher)).content, "settings": settings}
 
 
 def versions() -> dict[str, str]:

@@ -165,8 +165,8 @@ class Study:
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
-            "observe": fingerprint(self.lesson.observe).parts,
-            "score": fingerprint(self.score).parts,
+            "observe": fingerprint(self.lesson.observe).content,
+            "score": fingerprint(self.score).content,
         }
         return settle(store, self.name, self.lesson, run, self.batch)
 
