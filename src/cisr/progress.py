@@ -69,7 +69,7 @@ class Meter:
     def already(self, transcripts: Iterable[Transcript]) -> None:
         """What students had done before this run."""
         for t in transcripts:
-            self._done[t.name] = self._units_each if t.deployment or t.error else len(t.units)
+            self._done[t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
         self._done_before = sum(self._done.values())
 
     def __call__(self, batch: Batch, event: Event) -> None:

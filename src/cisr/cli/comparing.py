@@ -108,7 +108,8 @@ def compare(
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
-        meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
+        if not fresh:
+            meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
         with meter, interruptible():
             comparison = run_comparison(
                 task,

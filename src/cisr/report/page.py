@@ -122,7 +122,7 @@ def _rerun(contents: Contents) -> str:
     rows = "".join(
         f"<tr><td>{esc(name)}</td><td>{esc(_plain(value))}</td></tr>"
         for name, value in sorted(settings.items())
-        if name not in ("floor plan", "scenery", "student settings")
+        if name not in ("floor plan", "scenery", "student settings", "code")
     )
     drawn = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
     student = json.dumps(next(iter(configs.values())), indent=2)
