@@ -1,7 +1,8 @@
 """Reproduction of a paper's table: independent teachers, then fresh students under what they found and the baselines.
 
 As in the paper, each teacher's curriculum trains a class of new students, and so does every baseline, once for each
-teacher; the standard errors are over these repetitions. Teachers by random search have the same budget of students.
+teacher; standard errors, intervals and tests are over these repetitions, because the students of one teacher share its
+luck. Teachers by random search have the same budget of students.
 Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`; a finding in
 the store says that it holds a reproduction, so that a report can set it beside the paper without knowing the task.
 """
@@ -14,10 +15,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cisr.classroom import Classroom, Transcript
-from cisr.compare import Comparison, Estimate, enrol, estimate, summarise_group
+from cisr.compare import Comparison, enrol, summarise_group, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
+from cisr.differences import Difference, against_the_others
 from cisr.errors import ConfigError
 from cisr.lesson import make_lesson, settle
+from cisr.statistics import Estimate, estimate
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
@@ -77,6 +80,10 @@ class ReproducedRow:
     mean_return: Estimate
     outcomes: Mapping[str, Estimate]
     """Rates of the ways in which episodes of the deployment ended."""
+    classes: Mapping[str, tuple[float, ...]]
+    """By measure, the mean of each repetition's class, which the estimates sum up."""
+    unknown_failures: int
+    """Students of whom nobody knows how often they failed in training."""
     published: PublishedRow | None
 
     def to_json(self) -> dict[str, Any]:
@@ -85,6 +92,7 @@ class ReproducedRow:
             "training_failures": self.training_failures.to_json(),
             "return": self.mean_return.to_json(),
             "outcomes": {name: rate.to_json() for name, rate in self.outcomes.items()},
+            "unknown_failures": self.unknown_failures,
         }
         paper = self.published and {
             "success": self.published.success,
@@ -92,7 +100,14 @@ class ReproducedRow:
             "return": self.published.mean_return,
             "outcomes": dict(self.published.outcomes),
         }
-        return {"curriculum": self.curriculum, "ours": ours, "paper": paper}
+        classes = {measure: list(means) for measure, means in self.classes.items()}
+        return {"curriculum": self.curriculum, "ours": ours, "classes": classes, "paper": paper}
+
+
+def told_apart(rows: Sequence[ReproducedRow]) -> tuple[Difference, ...]:
+    """The first row against each other one: tests count teachers, not their students."""
+    measured = rows[0].classes if rows else {}
+    return against_the_others({m: {row.curriculum: row.classes[m] for row in rows} for m in measured})
 
 
 class Measure(NamedTuple):
@@ -102,6 +117,8 @@ class Measure(NamedTuple):
     digits: int
     cells: tuple[tuple[Estimate, tuple[float, float] | None], ...]
     """For each row our estimate and the paper's (mean, standard error)."""
+    unknown: tuple[int, ...]
+    """For each row how many students are missing in our estimate."""
 
 
 def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
@@ -114,10 +131,10 @@ def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
         digits: int,
         ours: Callable[[ReproducedRow], Estimate],
         theirs: Callable[[PublishedRow], tuple[float, float] | None],
+        unknown: Callable[[ReproducedRow], int] = lambda row: 0,
     ) -> Measure:
-        return Measure(
-            name, digits, tuple((ours(row), theirs(row.published) if row.published else None) for row in rows)
-        )
+        cells = tuple((ours(row), theirs(row.published) if row.published else None) for row in rows)
+        return Measure(name, digits, cells, tuple(unknown(row) for row in rows))
 
     def outcome(name: str) -> Measure:
         return column(name, 3, lambda row: row.outcomes.get(name, estimate([])), lambda paper: paper.outcomes.get(name))
@@ -125,7 +142,13 @@ def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
     return [
         column("success", 3, lambda row: row.success, lambda paper: paper.success),
         *(outcome(name) for name in told),
-        column("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
+        column(
+            "training failures",
+            1,
+            lambda row: row.training_failures,
+            lambda paper: paper.training_failures,
+            lambda row: row.unknown_failures,
+        ),
         column("return", 1 if large else 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
     ]
 
@@ -141,6 +164,10 @@ class Reproduction:
     comparison: Comparison
     """All students together, for figures."""
 
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return told_apart(self.rows)
+
     def pictured(self) -> Comparison:
         """The curricula of the paper's own figure."""
         labels = [row.curriculum for row in self.rows if row.published is not None]
@@ -153,6 +180,7 @@ class Reproduction:
             "repetitions": self.repetitions,
             "students": self.students,
             "rows": [row.to_json() for row in self.rows],
+            "differences": [difference.to_json() for difference in self.differences],
             "policies": {kind: [p.to_json() for p in policies] for kind, policies in self.policies.items()},
             "pooled": self.comparison.to_json()["rows"],
         }
@@ -240,7 +268,7 @@ def reproduce(
             task=task.name,
             scale=task.scale,
             student=task.student_kind,
-            rows=tuple(summarise_group(label, group, seed) for label, group in pooled.items()),
+            rows=summarise_groups(pooled),
             transcripts=pooled,
         ),
     )
@@ -298,14 +326,21 @@ def reproduced_row(
     label: str, repetitions: Sequence[Sequence[Transcript]], published: PublishedRow | None
 ) -> ReproducedRow:
     """Sum up the classes of one curriculum, one for each repetition."""
-    means = [summarise_group(label, group) for group in repetitions]
-    finished = [row for row in means if row.finished]
+    rows = [summarise_group(label, group) for group in repetitions]
+    finished = [row for row in rows if row.finished]
     names = finished[0].outcomes if finished else {}
+    classes = {
+        "success": tuple(row.success.mean for row in finished),
+        "return": tuple(row.mean_return.mean for row in finished),
+        "training_failures": tuple(row.training_failures.mean for row in rows if row.unknown_failures < row.students),
+    }
     return ReproducedRow(
         curriculum=label,
-        success=estimate([row.success.mean for row in finished]),
-        training_failures=estimate([row.training_failures.mean for row in means]),
-        mean_return=estimate([row.mean_return.mean for row in finished]),
-        outcomes={name: estimate([row.outcomes[name] for row in finished]) for name in names},
+        success=estimate(classes["success"], (0, 1)),
+        training_failures=estimate(classes["training_failures"]),
+        mean_return=estimate(classes["return"]),
+        outcomes={name: estimate([row.outcomes[name] for row in finished], (0, 1)) for name in names},
+        classes=classes,
+        unknown_failures=sum(row.unknown_failures for row in rows),
         published=published,
     )

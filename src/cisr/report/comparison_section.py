@@ -96,9 +96,9 @@ def failures_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
     deployed = bars([(g.label, colours[g.label], g.row.deployment_failures) for g in groups],
                     "Deployed, after training", "failures per episode")  # fmt: skip
     return (
-        f'<figure><div class="figures">{training}{deployed}</div><figcaption>Lines: 95 % bootstrap intervals over '
-        "students. These are counts of what happened in these runs; none seen does not mean none possible."
-        "</figcaption></figure>"
+        f'<figure><div class="figures">{training}{deployed}</div><figcaption>Lines: 95 % intervals, valid for any '
+        "distribution of students; counts per student have none, the table says how many students had any. These are "
+        "counts of what happened in these runs; none seen does not mean none possible.</figcaption></figure>"
     )
 
 

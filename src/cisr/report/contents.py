@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cisr.classroom import Transcript
-from cisr.compare import Row, order_name, summarise_group
+from cisr.compare import Row, order_name, summarise_groups
 from cisr.errors import StoreError
 from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
@@ -193,18 +193,13 @@ def _comparison(
         asked = order.index(label) if label in order else len(order)
         return (asked, first, own.index(label) if label in own else len(own), size, label)
 
-    return ComparisonRecord(
-        name=name,
-        run=run,
-        groups=tuple(
-            Group(
-                label=label,
-                students=tuple(groups[label]),
-                row=summarise_group(label, groups[label], run["seed"]),
-            )
-            for label in sorted(groups, key=place)
-        ),
-    )
+    ordered = {label: groups[label] for label in sorted(groups, key=place)}
+    return ComparisonRecord(name=name, run=run, groups=_groups(ordered))
+
+
+def _groups(students: Mapping[str, Sequence[Transcript]]) -> tuple[Group, ...]:
+    rows = summarise_groups(students)
+    return tuple(Group(label=row.curriculum, students=tuple(students[row.curriculum]), row=row) for row in rows)
 
 
 def _reproduction(
@@ -212,13 +207,13 @@ def _reproduction(
 ) -> ReproductionRecord:
     """What `reproduce` recorded and what has been trained of it; see `cisr.reproduce.finding`."""
     run = runs[found["repetitions"][0]]
-    groups, rows = [], []
+    pooled: dict[str, list[Transcript]] = {}
+    rows = []
     for label, paper in found["rows"]:
         enrolled = [owned[name][label] for name in found["repetitions"] if label in owned.get(name, {})]
         classes = [each[: found["students"]] for each in enrolled]
-        students = tuple(t for each in classes for t in each)
-        if students:
-            groups.append(Group(label=label, students=students, row=summarise_group(label, students, run["seed"])))
+        if any(classes):
+            pooled[label] = [t for each in classes for t in each]
             rows.append(reproduced_row(label, classes, paper and PublishedRow.from_json(paper)))
     return ReproductionRecord(
         title=found["title"],
@@ -226,5 +221,5 @@ def _reproduction(
         students=found["students"],
         searches=tuple(found["searches"]),
         rows=tuple(rows),
-        pooled=ComparisonRecord(name=FINDING, run=run, groups=tuple(groups)),
+        pooled=ComparisonRecord(name=FINDING, run=run, groups=_groups(pooled)),
     )
