@@ -5,7 +5,8 @@ import pytest
 import tiny
 
 from cisr import ConfigError, Store, get_task
-from cisr.reproduce import PublishedRow, baselines, measures, n_students_in_all, publication, reproduce
+from cisr.reproduce import baselines, n_students_in_all, publication, reproduce
+from cisr.reproduced import PublishedRow, measures
 
 TASK = dataclasses.replace(
     tiny.compiled,

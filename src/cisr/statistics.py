@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 LEVEL = 0.05
 BETS = {**{k / 10: 0.5 / 9 for k in range(1, 10)}, 1.0: 0.5}
 """Stakes c and how much of the money is on each. Half goes on the boldest, which is best where students are alike."""
-GRID = 1000
-"""Means are tried in steps of 1/GRID; limits are rounded outwards to them."""
+BISECTIONS = 30
+"""Limits are found to 1e-9."""
 ALL_DEALS = 200_000
 """Up to so many ways to deal values into two groups, all of them are tried (10 and 10 have 184,756)."""
 DEALS = 20_000
@@ -171,19 +171,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _log_wealth(x: Floats) -> Floats:
-    """log W(m) of values (..., n) at m = 1/GRID, 2/GRID, …, 1: (..., GRID), falling."""
-    ratio = x[..., None, :] / (np.arange(1, GRID + 1) / GRID)[:, None]  # (..., GRID, n)
-    wealth = np.full(ratio.shape[:-1], -np.inf)
+def _log_wealth(x: Floats, m: Floats) -> Floats:
+    """log W(m) of values (..., n) for one m each (...)."""
+    stakes, parts = (np.array(numbers)[:, None] for numbers in (list(BETS), list(BETS.values())))  # (bets, 1)
+    ratio = (x / m[..., None])[..., None, :]  # (..., 1, n)
     with np.errstate(divide="ignore"):  # the boldest bet loses everything on a 0
-        for stake, part in BETS.items():
-            wealth = np.logaddexp(wealth, np.log(part) + np.log(1 - stake + stake * ratio).sum(axis=-1))
-    return wealth
+        won = np.log(1 - stakes + stakes * ratio).sum(axis=-1)  # (..., bets)
+    return np.asarray(np.logaddexp.reduce(np.log(parts[:, 0]) + won, axis=-1))
 
 
 def _refuted(x: Floats, level: float) -> Floats:
-    """The last m on the grid that is too low to be the mean; 0 where none is."""
-    return np.asarray(np.sum(_log_wealth(x) >= math.log(2 / level), axis=-1) / GRID)
+    """The last m that is too low to be the mean, by bisection; 0 where none is."""
+    low, high = np.zeros(x.shape[:-1]), np.ones(x.shape[:-1])
+    for _ in range(BISECTIONS):
+        m = (low + high) / 2
+        refuted = _log_wealth(x, m) >= math.log(2 / level)
+        low, high = np.where(refuted, m, low), np.where(refuted, high, m)
+    return low
 
 
 @lru_cache(maxsize=8)

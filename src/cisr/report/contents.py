@@ -15,7 +15,8 @@ from cisr.compare import Row, order_name, summarise_groups
 from cisr.errors import StoreError
 from cisr.lesson import RUN
 from cisr.report.svg import COLOURS
-from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
+from cisr.reproduce import FINDING
+from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import Round, Store
 from cisr.trajectories import finding_name
 

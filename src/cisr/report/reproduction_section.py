@@ -10,7 +10,7 @@ from cisr.report.comparison_section import deployed, student_figures
 from cisr.report.contents import ReproductionRecord
 from cisr.report.summary import Column, differences_table, summary_table, table, uncertain, with_unknown, word
 from cisr.report.svg import esc
-from cisr.reproduce import measures, told_apart
+from cisr.reproduced import measures, told_apart
 
 
 def reproduction_section(

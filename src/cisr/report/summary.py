@@ -87,12 +87,12 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
     def shared(head: str, what: str, of: Callable[[Row], Share | None]) -> Column:
         return column(head, lambda row: _share(of(row)), what, f"{what}_of", f"{what}_low", f"{what}_high")
 
-    failures = ("training_failures_" + part for part in (*PARTS, "unknown"))
+    def failures(row: Row) -> Cell:
+        return with_unknown(_estimate(row.training_failures, 1), row.unknown_failures)
+
     columns = [
         column("curriculum", lambda row: word(row.curriculum), "curriculum"),
-        column(
-            "failures", lambda row: with_unknown(_estimate(row.training_failures, 1), row.unknown_failures), *failures
-        ),
+        column("failures", failures, *(f"training_failures_{part}" for part in (*PARTS, "unknown"))),
         shared("students with any", "students_with_failures", lambda row: row.students_with_failures),
         estimated("rescues", "rescues", 0, lambda row: row.rescues),
         estimated("success", "success", 3, lambda row: row.success),
@@ -106,8 +106,8 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
     classes = " Where every teacher found a curriculum of its own, its class is one value of the means."
     caption = (
         "Mean ± standard error over students, and 95 % intervals that hold whatever the distribution: of means in "
-        "[0, 1] by betting, of shares exactly (Clopper–Pearson). Returns and counts have no such interval. Failures are "
-        "visits to danger: in training a count per student, finished or not; deployed a rate per episode. All else: "
+        "[0, 1] by betting, of shares exactly (Clopper–Pearson). Returns and counts have no such interval. Failures "
+        "are visits to danger: in training a count per student, finished or not; deployed a rate per episode. All else: "
         f"students that finished. Failed to learn: success below {LEARNED}."
         f"{classes if any(row.policies > 1 for row in rows) else ''}"
     )

@@ -11,7 +11,8 @@ from rich.table import Table
 from cisr.compare import LEARNED, MEASURES, Comparison, Row
 from cisr.differences import Difference
 from cisr.report.words import missing
-from cisr.reproduce import Reproduction, measures
+from cisr.reproduce import Reproduction
+from cisr.reproduced import measures
 from cisr.statistics import Estimate, Share
 
 
