@@ -64,7 +64,10 @@ def test_the_interval_of_the_mean_of_those_that_learned_covers():
 def test_the_interval_of_a_difference_covers(n, m):
     rng = np.random.default_rng(n)
     for (quality, stuck), (other, other_stuck) in zip(KINDS, KINDS[::-1], strict=True):
-        (x, mean), (y, other_mean) = students(rng, (200, n), quality, stuck), students(rng, (200, m), other, other_stuck)
+        (x, mean), (y, other_mean) = (
+            students(rng, (200, n), quality, stuck),
+            students(rng, (200, m), other, other_stuck),
+        )
         assert covered(*difference_interval(x, y), mean - other_mean) >= 0.95, (quality, stuck)
 
 

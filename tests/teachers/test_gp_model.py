@@ -131,9 +131,7 @@ def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
         y = torch.tensor((scores - scores.mean()) / scores.std())[:, None]
         variance = fitted["noise_variance"] + 1e-8 + torch.tensor((errors / scores.std()) ** 2)[:, None]
         rbf = kernels.RBFKernel(ard_num_dims=x.shape[1])
-        oracle = models.SingleTaskGP(
-            x, y, variance, covar_module=kernels.ScaleKernel(rbf), outcome_transform=None
-        )
+        oracle = models.SingleTaskGP(x, y, variance, covar_module=kernels.ScaleKernel(rbf), outcome_transform=None)
         oracle.mean_module = torch.nn.Module()
         oracle.mean_module.forward = lambda inputs: torch.zeros(inputs.shape[:-1], dtype=inputs.dtype)
         scales = fitted["lengthscales"]

@@ -107,8 +107,8 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
     caption = (
         "Mean ± standard error over students, and 95 % intervals that hold whatever the distribution: of means in "
         "[0, 1] by betting, of shares exactly (Clopper–Pearson). Returns and counts have no such interval. Failures "
-        "are visits to danger: in training a count per student, finished or not; deployed a rate per episode. All else: "
-        f"students that finished. Failed to learn: success below {LEARNED}."
+        "are visits to danger: in training a count per student, finished or not; deployed a rate per episode. All "
+        f"else: students that finished. Failed to learn: success below {LEARNED}."
         f"{classes if any(row.policies > 1 for row in rows) else ''}"
     )
     return table(columns, over=over, name=name, caption=caption)

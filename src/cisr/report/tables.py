@@ -21,8 +21,7 @@ def comparison_table(comparison: Comparison) -> Table:
         f"{comparison.title}: mean ± standard error over students [95 % interval]",
         "Intervals hold whatever the distribution; means that have none, such as returns, are shown without.\n"
         f"failed to learn: success below {LEARNED} once deployed; the others' success beside it.\n"
-        "failures: visits to danger, per student in training (and how many students had any), per episode once "
-        "deployed without a teacher.",
+        "failures: visits to danger, per student in training (and how many had any), per episode once deployed.",
     )
     table.add_column("curriculum", no_wrap=True)
     headings = (
@@ -76,8 +75,8 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
     """Which groups of students chance alone may explain."""
     table = _empty(
         f"{title}: difference of the means [95 % interval, not corrected]",
-        "p: how often dealing the same values into two groups anew parts their means, or their ranks (Mann-Whitney), "
-        "as far;\nwith Holm's correction over the lines of a measure. Measures without bounds have no interval.",
+        "p: how often dealing the same values into two groups anew parts their means as far, or their ranks\n"
+        "(Mann-Whitney); with Holm's correction over the lines of a measure. Only shares have an interval.",
     )
     for heading in ("curriculum", "against"):
         table.add_column(heading, no_wrap=True)

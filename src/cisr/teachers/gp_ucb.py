@@ -123,9 +123,9 @@ def warped_errors(scores: Floats, warped: Floats, errors: Floats) -> Floats:
     slope = (to[1] - to[0]) / (at[1] - at[0])
 
     def w(s: Floats) -> Floats:
-        return np.interp(s, at, to) + np.maximum(s - at[-1], 0) + slope * np.minimum(s - at[0], 0)
+        return np.asarray(np.interp(s, at, to) + np.maximum(s - at[-1], 0) + slope * np.minimum(s - at[0], 0))
 
-    return np.asarray((w(scores + errors) - w(scores - errors)) / 2)
+    return (w(scores + errors) - w(scores - errors)) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
