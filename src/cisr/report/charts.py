@@ -95,7 +95,7 @@ def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str) ->
         y = frame.top + k * ROW
         parts.append(text(left - 6, y + 14, _cut(label, 22), anchor="end"))
         if math.isnan(e.mean):
-            parts.append(text(left + 4, y + 14, "no student finished", fill="#666"))
+            parts.append(text(left + 4, y + 14, "not known", fill="#666"))
             continue
         interval = "" if math.isnan(e.low) else f", 95 % interval [{e.low:.4g}, {e.high:.4g}]"
         hover = f"{label}: {e.mean:.4g}{interval}"

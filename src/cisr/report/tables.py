@@ -29,7 +29,7 @@ def comparison_table(comparison: Comparison) -> Table:
         *("training\nfailures", "rescues", "deployed\nfailures", "students"),
     )
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")  # a narrow terminal wraps numbers: cut off they would be others
     for row in comparison.rows:
         failures = shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0)
         failures = missing(failures, row.unknown_failures, before="\n")
@@ -121,7 +121,7 @@ def _spread(estimate: Estimate, digits: int) -> str:
 
 
 def _students(row: Row) -> str:
-    return str(row.students) if row.finished == row.students else f"{row.finished} of {row.students}\nfinished"
+    return str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"
 
 
 def _number(value: float, form: str) -> str:
