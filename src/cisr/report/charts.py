@@ -79,8 +79,11 @@ def legend(colours: Mapping[str, str]) -> str:
     return f'<p class="legend">{"".join(keys)}</p>'
 
 
-def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str) -> str:
-    """A horizontal bar for each (label, colour, estimate), with its 95 % interval where it has one."""
+def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str, *, without: str) -> str:
+    """A horizontal bar for each (label, colour, estimate), with its 95 % interval where it has one.
+
+    `without` is said where there is nothing to estimate.
+    """
     ends = [end for _, _, e in rows for end in (e.mean, e.high) if math.isfinite(end)]
     top = max([*ends, 0.0]) * 1.15 or 1.0
     left = 24 + 7 * min(max((len(label) for label, _, _ in rows), default=0), 22)
@@ -95,7 +98,7 @@ def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str) ->
         y = frame.top + k * ROW
         parts.append(text(left - 6, y + 14, _cut(label, 22), anchor="end"))
         if math.isnan(e.mean):
-            parts.append(text(left + 4, y + 14, "not known", fill="#666"))
+            parts.append(text(left + 4, y + 14, without, fill="#666"))
             continue
         interval = "" if math.isnan(e.low) else f", 95 % interval [{e.low:.4g}, {e.high:.4g}]"
         hover = f"{label}: {e.mean:.4g}{interval}"
