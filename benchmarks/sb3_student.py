@@ -32,7 +32,6 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy import stats
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -55,8 +54,11 @@ from cisr.bench import student_of
 from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
 from cisr.classroom import Batch, Checkpoint, Event, default_observe
 from cisr.cli.comparing import parse_curricula
-from cisr.compare import Estimate, summarise_group
+from cisr.compare import summarise_group
 from cisr.constraints import violation
+from cisr.differences import Pair, differences
+from cisr.report.tables import shown
+from cisr.report.words import missing
 from cisr.seeding import check_seed, derive_seed, generator
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 
@@ -273,12 +275,6 @@ def success_of(transcripts: Sequence[Transcript]) -> list[float]:
 
 
 def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, float]) -> Table:
-    def shown(estimate: Estimate | None, digits: int) -> str:
-        if estimate is None:
-            return "–"
-        sem = "" if estimate.sem is None else f" ± {estimate.sem:.{digits}f}"
-        return f"{estimate.mean:.{digits}f}{sem}"
-
     table = Table(title="Mean ± standard error over students", title_justify="left")
     for column in ("students by", "success", "return", "training failures", "each one's success", "time"):
         table.add_column(column)
@@ -288,7 +284,7 @@ def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, floa
             side,
             shown(row.success, 3),
             shown(row.mean_return, 2),
-            shown(row.training_failures, 1),
+            missing(shown(row.training_failures, 1), row.unknown_failures),
             " ".join(f"{value:.3f}" for value in success_of(transcripts)),
             f"{seconds[side]:.0f} s",
         )
@@ -297,16 +293,10 @@ def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, floa
 
 def verdict(own: list[float], sb3: list[float]) -> list[str]:
     """What the two groups' success says about a difference between them."""
-    if min(len(own), len(sb3)) < 2:
-        return ["Tests need at least two students on each side that have finished."]
-    if np.ptp([*own, *sb3]) == 0:
-        return ["All students have the same success: there is nothing to test."]
-    welch = stats.ttest_ind(own, sb3, equal_var=False)
-    low, high = welch.confidence_interval(0.95)
-    ranks = stats.mannwhitneyu(own, sb3)
+    (found,) = differences("success", [Pair(OWN, own, SB3, sb3)])
     return [
-        f"Difference of success, {OWN} − {SB3}: {np.mean(own) - np.mean(sb3):+.3f}, 95 % [{low:+.3f}, {high:+.3f}]",
-        f"Welch's t-test p = {welch.pvalue:.3f}, Mann–Whitney p = {ranks.pvalue:.3f}",
+        f"Difference of success, {OWN} − {SB3}: {found.gain:+.3f}, 95 % [{found.low:+.3f}, {found.high:+.3f}]",
+        f"p by means {found.p_mean:.3f}, by ranks {found.p_rank:.3f}; told apart: {found.told_apart}",
     ]
 
 

@@ -1,45 +1,133 @@
 import dataclasses
+import io
 
 import numpy as np
 import pytest
 import tiny
+from rich.console import Console
 
 from cisr import (
+    Comparison,
     ConfigError,
     Fixed,
     NobodyFinished,
     Store,
     StoreError,
+    StudentConfig,
     Study,
     Switching,
     Threshold,
+    Transcript,
     compare,
     load_student,
 )
-from cisr.compare import estimate
+from cisr.classroom import Deployment
+from cisr.compare import measure_groups, summarise_group, summarise_groups
 from cisr.report.figures import learning_curves
-from cisr.report.tables import shown
+from cisr.report.summary import summary_table
+from cisr.report.tables import comparison_table
 
 TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
 
 
-def test_an_estimate_is_mean_standard_error_and_an_interval_around_it():
-    e = estimate([1.0, 2.0, 3.0, 4.0])
-    assert e.mean == 2.5
-    assert e.sem == pytest.approx(np.std([1, 2, 3, 4], ddof=1) / 2)
-    assert 1.0 <= e.low < 2.5 < e.high <= 4.0
+def student(success, *, policy="SR1", failures=0, broke=False):
+    """One that ended up so, under a curriculum of that name; `failures` None: nobody knows."""
+    deployment = Deployment(
+        under="none",
+        steps=10,
+        episodes=10,
+        mean_return=6 * success,
+        score=6 * success,
+        failures=0,
+        rescues=0,
+        outcomes={"success": success, "other": 1 - success},
+    )
+
+    class Known(Transcript):
+        training_failures = failures
+
+    return Known(
+        name="s",
+        curriculum=Fixed(policy).to_json(),
+        config=StudentConfig(),
+        seed=0,
+        units=(),
+        deployment=None if broke else deployment,
+        error="it broke" if broke else None,
+    )
 
 
-def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    estimates = [estimate(rng.normal(size=30)) for _ in range(200)]
-    assert 0.88 <= np.mean([e.low <= 0 <= e.high for e in estimates]) <= 0.99
+def printed(rows):
+    console = Console(width=130, file=io.StringIO())
+    console.print(comparison_table(Comparison(task="t", scale="paper", rows=rows, transcripts={})))
+    return console.file.getvalue()
 
 
-def test_a_single_student_has_no_standard_error():
-    assert np.isnan(estimate([1.0]).sem)
-    assert estimate([1.0]).to_json()["sem"] is None
-    assert shown(estimate([1.0]), 1) == "1.0\n[1.0, 1.0]"
+def test_beside_the_mean_stand_those_that_failed_to_learn_and_the_mean_of_the_others():
+    row = summarise_group("SR1", [*(student(0.9) for _ in range(18)), student(0.0), student(0.29)])
+    assert row.success.mean == pytest.approx((18 * 0.9 + 0.29) / 20)
+    assert (row.failed_to_learn.count, row.failed_to_learn.of) == (2, 20)
+    assert (row.failed_to_learn.low, row.failed_to_learn.high) == pytest.approx((0.0123, 0.3170), abs=1e-4)
+    assert row.learned.mean == pytest.approx(0.9)
+    assert np.isnan(row.mean_return.low) and row.to_json()["return"]["high"] is None  # nothing holds for a return
+    assert "2 of 20" in printed([row]) and "0.900 ± 0.000" in printed([row])
+
+
+def test_none_of_twenty_failing_in_training_leaves_a_share_of_a_sixth_possible():
+    row = summarise_group("SR1", [student(0.9) for _ in range(20)])
+    assert (row.students_with_failures.count, row.students_with_failures.low) == (0, 0.0)
+    assert row.students_with_failures.high == pytest.approx(1 - 0.025 ** (1 / 20))
+    assert row.to_json()["students_with_failures"] == {
+        "count": 0,
+        "of": 20,
+        "share": 0.0,
+        "low": 0.0,
+        "high": pytest.approx(0.1684, abs=1e-4),
+    }
+
+
+def test_nobody_fails_to_learn_where_nobody_ever_succeeds():
+    """CartPole has no success; but where others succeed, a curriculum whose students never do has failed."""
+    never = [student(0.0, policy="HR") for _ in range(3)]
+    (row,) = summarise_groups({"HR": never})
+    assert row.failed_to_learn is row.learned is None
+    assert row.to_json()["failed_to_learn"] is row.to_json()["learned"] is None
+    row, _ = summarise_groups({"HR": never, "SR1": [student(0.9)]})
+    assert row.failed_to_learn.count == 3 and row.to_json()["learned"] is None
+
+
+def test_unknown_failures_are_said_and_never_counted_as_none():
+    (row,) = rows = summarise_groups(
+        {"SR1": [student(0.9, failures=4), student(0.9), student(0.9, failures=None, broke=True)]}
+    )
+    assert row.training_failures.mean == 2 and row.unknown_failures == 1 and row.finished == 2
+    assert row.to_json()["unknown_failures"] == 1 and row.students_with_failures.of == 2
+    assert "+ 1 unknown" in printed(rows) and "2 of 3" in printed(rows)
+    assert "2.0 ± 2.0 + 1 unknown" in summary_table(rows, "t")
+    (row,) = rows = summarise_groups({"SR1": [student(0.0, failures=None, broke=True)]})
+    assert row.to_json()["training_failures"] is None
+    assert "unknown" in printed(rows) and ">unknown<" in summary_table(rows, "t")
+    assert measure_groups({"SR1": [student(0.9, failures=None, broke=True)]})["training_failures"] == {"SR1": []}
+
+
+def test_students_of_several_curricula_count_once_for_each():
+    """What three teachers found, with four students each: three values, whatever the number of students."""
+    successes = {"SR1": 0.9, "SR2": 0.8, "HR": 0.1}
+    students = [student(success, policy=policy) for policy, success in successes.items() for _ in range(4)]
+    assert measure_groups({"Optimized": students})["success"] == {"Optimized": pytest.approx([0.9, 0.8, 0.1])}
+    row = summarise_group("Optimized", students)
+    assert (row.students, row.policies) == (12, 3)
+    assert row.success.mean == pytest.approx(0.6)
+    assert row.success.sem == pytest.approx(np.std([0.9, 0.8, 0.1], ddof=1) / np.sqrt(3))
+    assert row.failed_to_learn.count == 4 and np.isnan(row.failed_to_learn.high)
+    assert "12, 3 teachers" in summary_table([row], "pooled")
+
+
+def test_the_table_fits_a_terminal():
+    students = [student(1.0 - 0.04 * k, failures=10_000 * (k % 2)) for k in range(20)]
+    rows = summarise_groups({"Incremental-2": students, "none": [student(0.9, failures=None, broke=True)] * 20})
+    assert max(map(len, printed(rows).splitlines())) <= 130 and "…" not in printed(rows)
+    assert "bootstrap" not in printed(rows) + summary_table(rows, "t")
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,14 @@
 """Which groups of students chance alone may explain."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from cisr.differences import Pair, against, against_the_others, differences, holm
+from cisr.differences import Pair, against, against_the_others, differences
+from cisr.statistics import holm
 
 
 def tell(**groups):
@@ -25,10 +27,11 @@ def test_what_could_not_be_tested_does_not_count_in_the_correction():
 
 
 def test_the_two_tests_are_those_they_are_called():
-    a, b = [0.9, 0.95, 0.8, 0.97], [0.5, 0.7, 0.9, 0.4, 0.6]
+    a, b = [0.9, 0.95, 0.8, 0.97], [0.5, 0.7, 0.91, 0.4]
     found = tell(taught=a, none=b)
-    assert (found.group, found.others, found.sizes) == ("taught", "none", (4, 5))
-    assert found.p_mean == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert (found.group, found.others, found.sizes) == ("taught", "none", (4, 4))
+    means = stats.permutation_test((a, b), lambda x, y: np.mean(x) - np.mean(y), n_resamples=10_000)
+    assert found.p_mean == pytest.approx(means.pvalue)
     assert found.p_rank == pytest.approx(stats.mannwhitneyu(a, b).pvalue)
     assert found.low < found.gain < found.high and found.gain == pytest.approx(np.mean(a) - np.mean(b))
 
@@ -41,20 +44,36 @@ def test_one_stuck_student_hides_a_difference_from_the_mean_but_not_from_the_ran
 
 def test_students_of_one_kind_are_rarely_told_apart_and_of_two_kinds_mostly():
     rng = np.random.default_rng(0)
-    same = differences("success", [Pair("a", rng.normal(size=10), "b", rng.normal(size=10)) for _ in range(300)])
-    assert sum(d.told_apart != "no" for d in same) <= 1  # 300 tests at once, corrected
-    apart = [tell(a=rng.normal(2, 1, 10), b=rng.normal(0, 1, 10)) for _ in range(100)]
-    assert sum(d.told_apart == "yes" for d in apart) > 90
-    alone = [tell(a=rng.normal(size=10), b=rng.normal(size=10)) for _ in range(300)]
-    assert 3 <= sum(d.p_mean < 0.05 for d in alone) <= 30
+    same = differences("return", [Pair("a", rng.normal(size=10), "b", rng.normal(size=10)) for _ in range(100)])
+    assert sum(d.told_apart != "no" for d in same) <= 1  # 100 tests at once, corrected
+    apart = [differences("return", [Pair("a", rng.normal(2, 1, 10), "b", rng.normal(size=10))]) for _ in range(40)]
+    assert sum(d.told_apart == "yes" for (d,) in apart) > 35
+    assert all(math.isnan(d.low) for d in same)  # no interval holds for what has no bounds
 
 
-def test_groups_that_do_not_spread_are_compared_by_rank_alone():
+def test_groups_that_do_not_spread_are_told_apart_where_they_differ():
     equal = tell(HR=[0.0] * 10, none=[0.0] * 10)
-    assert math.isnan(equal.p_mean) and equal.p_rank == 1 and equal.told_apart == "no"
+    assert equal.p_mean == equal.p_rank == 1 and equal.told_apart == "no"
     different = tell(HR=[0.0] * 10, none=[1.0] * 10)
-    assert different.p_rank < 0.001 and different.told_apart == "yes"
-    assert different.to_json()["p_mean"] is None
+    assert different.p_mean == different.p_rank == pytest.approx(2 / 184_756) and different.told_apart == "yes"
+    counts = against_the_others({"training_failures": {"HR": [0.0] * 5, "none": [5.0] * 5}})
+    assert [d.told_apart for d in counts] == ["yes"]
+
+
+def test_what_cannot_be_tested_is_never_told_apart():
+    found = dataclasses.replace(tell(a=[0.1] * 10, b=[0.2] * 10), p_mean=math.nan, p_rank=math.nan)
+    assert found.told_apart == "no" and found.to_json()["p_mean"] is None
+    nobody = tell(a=[], b=[0.5] * 10)
+    assert math.isnan(nobody.p_mean) and math.isnan(nobody.low) and nobody.told_apart == "too few"
+
+
+def test_four_against_four_are_too_few_beside_another_pair():
+    apart = {"a": [0.1, 0.2, 0.3, 0.15], "b": [0.7, 0.8, 0.9, 0.75]}
+    assert tell(**apart).told_apart == "yes"  # 2 in 70 deals
+    with_another = against_the_others({"success": {**apart, "c": [0.5, 0.6, 0.4, 0.55]}})
+    assert [d.told_apart for d in with_another] == ["too few", "too few"]  # twice that is more than 0.05
+    among_many = [Pair("a", apart["a"], "b", apart["b"]), Pair("c", [0.0] * 10, "d", [1.0] * 10)]
+    assert [d.told_apart for d in differences("success", among_many)] == ["yes", "yes"]  # Holm: after d, once
 
 
 def test_too_few_students_are_called_that():
@@ -67,10 +86,10 @@ def test_too_few_students_are_called_that():
 def test_each_measure_has_a_correction_of_its_own():
     rng = np.random.default_rng(1)
     groups = {name: rng.normal(size=10) for name in "abc"}
-    alone = against_the_others({"success": groups})
-    both = against_the_others({"success": groups, "return": groups})
+    alone = against_the_others({"training_failures": groups})
+    both = against_the_others({"training_failures": groups, "return": groups})
     assert [d.p_mean for d in both] == [d.p_mean for d in alone] * 2
-    assert [d.measure for d in both] == ["success", "success", "return", "return"]
+    assert [d.measure for d in both] == ["training_failures"] * 2 + ["return"] * 2
 
 
 def test_curricula_are_matched_with_those_elsewhere_by_name_and_measure():

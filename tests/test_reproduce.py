@@ -4,8 +4,9 @@ import json
 import pytest
 import tiny
 
-from cisr import ConfigError, Store, get_task
-from cisr.reproduce import PublishedRow, baselines, measures, n_students_in_all, publication, reproduce
+from cisr import ConfigError, Store, Transcript, get_task
+from cisr.reproduce import baselines, n_students_in_all, publication, reproduce
+from cisr.reproduced import PublishedRow, measures, reproduced_row
 
 TASK = dataclasses.replace(
     tiny.compiled,
@@ -37,6 +38,38 @@ def test_each_repetition_is_one_value_of_the_estimate(reproduction):
     means = [sum(t.deployment.success for t in groups[k : k + 2]) / 2 for k in (0, 2)]
     assert row.success.mean == pytest.approx(sum(means) / 2)
     assert row.success.sem == pytest.approx(abs(means[0] - means[1]) / 2)
+
+
+def test_tests_count_teachers_and_not_their_students(reproduction):
+    found = [d for d in reproduction.differences if d.measure == "success"]
+    assert [d.others for d in found] == [row.curriculum for row in reproduction.rows[1:]]
+    assert {d.sizes for d in reproduction.differences} == {(2, 2)}
+    assert {d.told_apart for d in reproduction.differences} == {"too few"}
+    row = reproduction.rows[0]
+    assert found[0].means[0] == pytest.approx(row.success.mean) == pytest.approx(sum(row.classes["success"]) / 2)
+    record = reproduction.to_json()
+    assert record["rows"][0]["classes"]["success"] == list(row.classes["success"])
+    assert record["differences"] == [d.to_json() for d in reproduction.differences]
+
+
+def test_pooled_students_of_several_teachers_claim_no_more_than_their_teachers(reproduction):
+    pooled = {row.curriculum: row for row in reproduction.comparison.rows}
+    assert (pooled["Optimized"].students, pooled["Optimized"].policies, pooled["SR1"].policies) == (4, 2, 1)
+    assert pooled["Optimized"].success.sem == pytest.approx(reproduction.rows[0].success.sem)
+    assert pooled["Optimized"].to_json()["students_with_failures"]["high"] is None
+    assert pooled["SR1"].to_json()["students_with_failures"]["high"] is not None
+
+
+def test_unknown_failures_of_a_class_are_told(reproduction):
+    class Unknown(Transcript):
+        training_failures = None
+
+    broken, whole = reproduction.comparison.transcripts["SR1"][:2]
+    broken = Unknown(**{**vars(broken), "deployment": None, "error": "it broke"})
+    row = reproduced_row("SR1", [[broken, whole], [broken]], None)
+    assert row.unknown_failures == 2 and row.classes["training_failures"] == (0.0,)
+    assert row.to_json()["ours"]["unknown_failures"] == 2
+    assert next(m.unknown for m in measures([row]) if m.name == "training failures") == (2,)
 
 
 def test_nobody_under_an_intervention_fails_in_training(reproduction):

@@ -4,7 +4,7 @@ import importlib.util
 from typing import Any
 
 from cisr.classroom import Deployment, Transcript, UnitLog
-from cisr.compare import Comparison, Estimate, Row, compare
+from cisr.compare import Comparison, Row, compare
 from cisr.curricula import (
     Bandit,
     CurriculumPolicy,
@@ -19,6 +19,7 @@ from cisr.curricula import (
 from cisr.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
 from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
 from cisr.lesson import load_student
+from cisr.statistics import Estimate, Share
 from cisr.store import Store
 from cisr.students import Convolutional, Perceptron, Population, StudentConfig
 from cisr.study import Study, StudyResult, random_teacher
@@ -49,6 +50,7 @@ __all__ = [
     "Rewind",
     "Row",
     "Schedule",
+    "Share",
     "Store",
     "StoreError",
     "Student",

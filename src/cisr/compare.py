@@ -6,9 +6,10 @@ intervention, the second are what the student does once the teacher is gone.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +28,20 @@ from cisr.lesson import (
     settle,
     warn_of_unfinished,
 )
-from cisr.seeding import check_seed, derive_seed
+from cisr.seeding import check_seed
+from cisr.statistics import Estimate, Share, estimate, share
 from cisr.store import Store, opened
 from cisr.task import Task
 from cisr.trajectories import keep_trajectories
 
-RESAMPLES = 10_000
 MEASURES = {"success": 3, "return": 2, "training_failures": 1}
 """By which groups of students are told apart, and digits to show."""
+LEARNED = 0.3
+"""A student has failed to learn if it succeeds in less than this share of its episodes, once deployed.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A mean over students, its standard error, a 95 % bootstrap interval, and the median, which a few students that
-    learned nothing do not move; NaN where there are too few students."""
-
-    mean: float
-    sem: float
-    low: float
-    high: float
-    median: float
-
-    def to_json(self) -> dict[str, float | None] | None:
-        """JSON has no NaN: null stands for it."""
-        if math.isnan(self.mean):
-            return None
-        return {
-            "mean": self.mean,
-            "sem": None if math.isnan(self.sem) else self.sem,
-            "low": self.low,
-            "high": self.high,
-            "median": self.median,
-        }
+Students hardly ever end up between: they find the goal or they do not. Where no student of a comparison has ever
+succeeded, nobody is said to have failed: a task may have no success at all, such as keeping a pole up.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +51,19 @@ class Row:
     curriculum: str
     students: int
     finished: int
+    policies: int
+    """Curriculum policies that they were under. Where there are several, each is one value of the estimates."""
     success: Estimate
+    failed_to_learn: Share | None
+    """Of those that finished; None where nobody ever succeeds."""
+    learned: Estimate | None
+    """Success of the others."""
     mean_return: Estimate
     training_failures: Estimate
+    students_with_failures: Share
+    """Of those whose failures are known."""
+    unknown_failures: int
+    """Students of whom nobody knows how often they failed, because they broke."""
     rescues: Estimate
     deployment_failures: Estimate
     outcomes: Mapping[str, float]
@@ -80,9 +73,14 @@ class Row:
             "curriculum": self.curriculum,
             "students": self.students,
             "finished": self.finished,
+            "policies": self.policies,
             "success": self.success.to_json(),
+            "failed_to_learn": self.failed_to_learn and self.failed_to_learn.to_json(),
+            "learned": self.learned and self.learned.to_json(),
             "return": self.mean_return.to_json(),
             "training_failures": self.training_failures.to_json(),
+            "students_with_failures": self.students_with_failures.to_json(),
+            "unknown_failures": self.unknown_failures,
             "rescues": self.rescues.to_json(),
             "deployment_failures": self.deployment_failures.to_json(),
             "outcomes": dict(self.outcomes),
@@ -170,7 +168,7 @@ def compare(
             raise NobodyFinished(nobody_finished(everyone))
         warn_of_unfinished(everyone)
         keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
-    rows = tuple(summarise_group(label, group, seed) for label, group in groups.items())
+    rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
 
 
@@ -179,51 +177,90 @@ def order_name(comparison: str) -> str:
     return f"order {comparison}"
 
 
-def summarise_group(label: str, transcripts: Sequence[Transcript], seed: int = 0) -> Row:
+def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:
+    """A row for each curriculum of a comparison."""
+    can_succeed = any(_ever_succeeded(t) for students in groups.values() for t in students)
+    return tuple(summarise_group(label, students, can_succeed) for label, students in groups.items())
+
+
+def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: bool = True) -> Row:
     """Sum up the students that finished; training failures count for all, finished or not."""
     finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
+    successes = [d.success for _, d in finished]
+    failures = [n for t in transcripts if (n := t.training_failures) is not None]
+    n_policies = len({_policy(t) for t in transcripts})
 
-    def over_finished(of: Callable[[Transcript, Deployment], float]) -> Estimate:
-        return estimate([of(t, d) for t, d in finished], seed)
+    def over_finished(of: Callable[[Transcript, Deployment], float | None], *within: float) -> Estimate:
+        values = class_means(transcripts, lambda t: of(t, t.deployment) if t.deployment else None)
+        return estimate(values, (within[0], within[1]) if within else None)
+
+    def counted(yes: Sequence[bool]) -> Share:
+        """Students of one teacher are not drawn one by one: their share has no exact interval."""
+        found = share(sum(yes), len(yes))
+        return found if n_policies <= 1 else replace(found, low=math.nan, high=math.nan)
 
     outcomes = finished[0][1].outcomes if finished else {}
     return Row(
         curriculum=label,
         students=len(transcripts),
         finished=len(finished),
-        success=over_finished(lambda t, d: d.success),
+        policies=n_policies,
+        success=over_finished(lambda t, d: d.success, 0, 1),
+        failed_to_learn=counted([value < LEARNED for value in successes]) if can_succeed else None,
+        learned=over_finished(lambda t, d: d.success if d.success >= LEARNED else None, LEARNED, 1)
+        if can_succeed
+        else None,
         mean_return=over_finished(lambda t, d: d.mean_return),
-        training_failures=estimate([f for t in transcripts if (f := t.training_failures) is not None], seed),
+        training_failures=estimate(class_means(transcripts, lambda t: t.training_failures)),
+        students_with_failures=counted([n > 0 for n in failures]),
+        unknown_failures=len(transcripts) - len(failures),
         rescues=over_finished(lambda t, d: t.rescues),
-        deployment_failures=over_finished(lambda t, d: d.failures / d.episodes),
+        deployment_failures=over_finished(lambda t, d: d.failures / d.episodes, 0, 1),
         outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
     )
 
 
 def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, list[float]]]:
-    """By measure, then by curriculum, a number for each student that finished; failures also for those that broke."""
+    """By measure, then by curriculum, the values that are independent of each other, see `units`.
 
-    def of(value: Callable[[Deployment], float]) -> dict[str, list[float]]:
-        return {label: [value(t.deployment) for t in students if t.deployment] for label, students in groups.items()}
-
-    failures = {
-        label: [float(f) for t in students if (t.deployment or t.error) and (f := t.training_failures) is not None]
-        for label, students in groups.items()
+    Of students that finished; failures also of those that broke, where they are known.
+    """
+    values: tuple[Callable[[Transcript], float | None], ...] = (
+        lambda t: t.deployment.success if t.deployment else None,
+        lambda t: t.deployment.mean_return if t.deployment else None,
+        lambda t: t.training_failures if t.deployment or t.error else None,
+    )
+    return {
+        measure: {label: class_means(students, value) for label, students in groups.items()}
+        for measure, value in zip(MEASURES, values, strict=True)
     }
-    numbers = (of(lambda d: d.success), of(lambda d: d.mean_return), failures)
-    return dict(zip(MEASURES, numbers, strict=True))
 
 
-def estimate(values: Sequence[float], seed: int = 0) -> Estimate:
-    """Mean, standard error and the percentile bootstrap interval of the mean; students are the unit resampled."""
-    data = np.asarray(values, float)
-    if not len(data):
-        return Estimate(mean=math.nan, sem=math.nan, low=math.nan, high=math.nan, median=math.nan)
-    rng = np.random.default_rng(derive_seed(seed, "bootstrap"))
-    means = data[rng.integers(len(data), size=(RESAMPLES, len(data)))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    sem = float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else math.nan
-    return Estimate(mean=float(data.mean()), sem=sem, low=float(low), high=float(high), median=float(np.median(data)))
+def units(transcripts: Sequence[Transcript]) -> list[list[Transcript]]:
+    """What chance has drawn independently: each student by itself where all were under one curriculum policy.
+
+    Where there are several policies, as when every teacher of a reproduction has found one, the students of a policy
+    share its luck: then each class counts once.
+    """
+    classes: dict[str, list[Transcript]] = {}
+    for transcript in transcripts:
+        classes.setdefault(_policy(transcript), []).append(transcript)
+    return list(classes.values()) if len(classes) > 1 else [[t] for t in transcripts]
+
+
+def class_means(transcripts: Sequence[Transcript], value: Callable[[Transcript], float | None]) -> list[float]:
+    """The mean over each unit's students that have a value, where there are any."""
+    known = ([v for t in unit if (v := value(t)) is not None] for unit in units(transcripts))
+    return [float(np.mean(values)) for values in known if values]
+
+
+def _policy(transcript: Transcript) -> str:
+    return json.dumps(transcript.curriculum, sort_keys=True)
+
+
+def _ever_succeeded(transcript: Transcript) -> bool:
+    deployed = transcript.deployment is not None and transcript.deployment.success > 0
+    return deployed or any(unit.success > 0 for unit in transcript.units)
 
 
 def enrol(

@@ -1,8 +1,10 @@
 """Are these students better than those, or may chance alone have made them so?
 
-Two tests for every pair of groups: Welch's t-test compares means, which a few students that learned nothing move;
-the rank test (Mann–Whitney) hardly minds them. Both are corrected by Holm's method over the pairs that are compared in
-one measure: success, return and training failures are three questions, not one asked three times.
+Two tests for every pair of groups, both by dealing their values anew: one of the means, which a few students that
+learned nothing move, and one of the ranks (Mann–Whitney), which hardly minds them. Both are corrected by Holm's method
+over the pairs that are compared in one measure: success, return and training failures are three questions, not one
+asked three times. Values are those of single students, or of classes where each had a teacher of its own: see
+`cisr.compare.units`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEVEL = 0.05
+from cisr.statistics import LEVEL, chance, difference_interval, holm, least_chance, plain, rank_chance
+
+SHARES = ("success",)
+"""Measures that lie in [0, 1]: the difference of their means has an interval."""
 Measured = Mapping[str, Mapping[str, Sequence[float]]]
 """By measure (success, return, training_failures), then by curriculum, a number for each student."""
 
@@ -28,15 +33,6 @@ class Pair(NamedTuple):
     other_values: Sequence[float]
 
 
-class Tests(NamedTuple):
-    """What the tests say of a pair, before any correction; NaN where they cannot."""
-
-    p_mean: float
-    p_rank: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """How much more the students of `group` have of a measure than `others`."""
@@ -47,12 +43,14 @@ class Difference:
     sizes: tuple[int, int]
     means: tuple[float, float]
     low: float
-    """Of the 95 % interval of the means' difference, by Welch's test, not corrected."""
+    """Of the 95 % interval of the means' difference, not corrected; NaN where none holds for every distribution."""
     high: float
     p_mean: float
-    """Of Welch's test; NaN where neither group spreads."""
+    """How often chance parts the means as far; NaN where a group is empty."""
     p_rank: float
-    """Of the rank test; NaN where a group is empty."""
+    """How often it parts the ranks as far; NaN where a group is empty."""
+    least: float
+    """The smallest p_rank that groups of these sizes could have had beside the other pairs."""
 
     @property
     def gain(self) -> float:
@@ -61,12 +59,12 @@ class Difference:
     @property
     def told_apart(self) -> str:
         """Yes or no, or by which of the tests alone; "too few" where the rank test could not say yes, come what may."""
-        if 2 / math.comb(sum(self.sizes), self.sizes[0]) > LEVEL:
+        if self.least >= LEVEL:
             return "too few"
-        seen = [p < LEVEL for p in (self.p_mean, self.p_rank) if not math.isnan(p)]
-        if all(seen) or not any(seen):
-            return "yes" if all(seen) else "no"
-        return "by mean" if self.p_mean < LEVEL else "by rank"
+        by_mean, by_rank = self.p_mean < LEVEL, self.p_rank < LEVEL
+        if by_mean and by_rank:
+            return "yes"
+        return "by mean" if by_mean else "by rank" if by_rank else "no"
 
     def to_json(self) -> dict[str, Any]:
         numbers = {"low": self.low, "high": self.high, "p_mean": self.p_mean, "p_rank": self.p_rank}
@@ -75,8 +73,8 @@ class Difference:
             "group": self.group,
             "others": self.others,
             "sizes": list(self.sizes),
-            "means": [_plain(mean) for mean in self.means],
-            **{name: _plain(number) for name, number in numbers.items()},
+            "means": [plain(mean) for mean in self.means],
+            **{name: plain(number) for name, number in numbers.items()},
             "told_apart": self.told_apart,
         }
 
@@ -101,54 +99,30 @@ def against(measured: Measured, elsewhere: Measured) -> tuple[Difference, ...]:
 
 def differences(measure: str, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Test every pair; the p-values are corrected for how many there are."""
-    tests = [_tests(np.asarray(p.values, float), np.asarray(p.other_values, float)) for p in pairs]
-    p_means, p_ranks = holm([t.p_mean for t in tests]), holm([t.p_rank for t in tests])
-    return tuple(
-        Difference(
-            measure=measure,
-            group=pair.group,
-            others=pair.others,
-            sizes=(len(pair.values), len(pair.other_values)),
-            means=(_mean(pair.values), _mean(pair.other_values)),
-            low=test.low,
-            high=test.high,
-            p_mean=p_mean,
-            p_rank=p_rank,
+    p_means = holm([chance(pair.values, pair.other_values) for pair in pairs])
+    p_ranks = [rank_chance(pair.values, pair.other_values) for pair in pairs]
+    found = []
+    for k, (pair, p_mean, p_rank) in enumerate(zip(pairs, p_means, holm(p_ranks), strict=True)):
+        sizes = (len(pair.values), len(pair.other_values))
+        low, high = math.nan, math.nan
+        if measure in SHARES and all(sizes):
+            low, high = (float(end) for end in difference_interval(pair.values, pair.other_values))
+        found.append(
+            Difference(
+                measure=measure,
+                group=pair.group,
+                others=pair.others,
+                sizes=sizes,
+                means=(_mean(pair.values), _mean(pair.other_values)),
+                low=low,
+                high=high,
+                p_mean=p_mean,
+                p_rank=p_rank,
+                least=holm([*p_ranks[:k], least_chance(*sizes), *p_ranks[k + 1 :]])[k],
+            )
         )
-        for pair, test, p_mean, p_rank in zip(pairs, tests, p_means, p_ranks, strict=True)
-    )
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the k-th smallest of m is multiplied by m - k + 1, and none falls below the last.
-
-    NaN stays NaN and is not counted.
-    """
-    corrected = [math.nan] * len(p_values)
-    order = sorted((p, k) for k, p in enumerate(p_values) if not math.isnan(p))
-    least = 0.0
-    for rank, (p, k) in enumerate(order):
-        least = corrected[k] = max(least, min(1.0, (len(order) - rank) * p))
-    return corrected
-
-
-def _tests(a: np.ndarray, b: np.ndarray) -> Tests:
-    from scipy import stats
-
-    if not len(a) or not len(b):
-        return Tests(math.nan, math.nan, math.nan, math.nan)
-    p_rank = float(stats.mannwhitneyu(a, b).pvalue)
-    if min(len(a), len(b)) < 2 or (np.ptp(a) == 0 and np.ptp(b) == 0):
-        return Tests(math.nan, p_rank, math.nan, math.nan)
-    welch = stats.ttest_ind(a, b, equal_var=False)
-    low, high = welch.confidence_interval(0.95)
-    return Tests(float(welch.pvalue), p_rank, float(low), float(high))
+    return tuple(found)
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else math.nan
-
-
-def _plain(number: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(number) else number

@@ -1,7 +1,8 @@
 """Reproduction of a paper's table: independent teachers, then fresh students under what they found and the baselines.
 
 As in the paper, each teacher's curriculum trains a class of new students, and so does every baseline, once for each
-teacher; the standard errors are over these repetitions. Teachers by random search have the same budget of students.
+teacher; standard errors, intervals and tests are over these repetitions, because the students of one teacher share its
+luck. Teachers by random search have the same budget of students.
 Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`; a finding in
 the store says that it holds a reproduction, so that a report can set it beside the paper without knowing the task.
 """
@@ -9,15 +10,17 @@ the store says that it holds a reproduction, so that a report can set it beside 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from cisr.classroom import Batching, Classroom, Lesson, Transcript
-from cisr.compare import Comparison, Estimate, enrol, estimate, summarise_group
+from cisr.classroom import Batching, Classroom, Lesson
+from cisr.compare import Comparison, enrol, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
+from cisr.differences import Difference
 from cisr.errors import ConfigError, NobodyFinished
 from cisr.lesson import announce_aside, deployed, make_lesson, nobody_finished, settle, warn_of_unfinished
+from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row, told_apart
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
@@ -30,25 +33,6 @@ PUBLICATIONS = {
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
 FINDING = "reproduction"
 """The name under which the store keeps what is reproduced; see `finding`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedRow:
-    """Numbers of the paper as (mean, standard error)."""
-
-    success: tuple[float, float]
-    training_failures: tuple[float, float]
-    mean_return: tuple[float, float]
-    outcomes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Rates of other ways in which episodes of the deployment ended, by the task's names."""
-
-    @staticmethod
-    def from_json(record: Mapping[str, Any]) -> PublishedRow:
-        def numbers(of: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
-            return {name: (mean, sem) for name, (mean, sem) in of.items()}
-
-        plain = {name: given for name, given in record.items() if name != "outcomes"}
-        return PublishedRow(**numbers(plain), outcomes=numbers(record.get("outcomes", {})))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,69 +52,6 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproducedRow:
-    """One curriculum: estimates whose unit is the repetition, that is, a teacher with its class of students."""
-
-    curriculum: str
-    success: Estimate
-    training_failures: Estimate
-    mean_return: Estimate
-    outcomes: Mapping[str, Estimate]
-    """Rates of the ways in which episodes of the deployment ended."""
-    published: PublishedRow | None
-
-    def to_json(self) -> dict[str, Any]:
-        ours = {
-            "success": self.success.to_json(),
-            "training_failures": self.training_failures.to_json(),
-            "return": self.mean_return.to_json(),
-            "outcomes": {name: rate.to_json() for name, rate in self.outcomes.items()},
-        }
-        paper = self.published and {
-            "success": self.published.success,
-            "training_failures": self.published.training_failures,
-            "return": self.published.mean_return,
-            "outcomes": dict(self.published.outcomes),
-        }
-        return {"curriculum": self.curriculum, "ours": ours, "paper": paper}
-
-
-class Measure(NamedTuple):
-    """A column of the paper's table."""
-
-    name: str
-    digits: int
-    cells: tuple[tuple[Estimate, tuple[float, float] | None], ...]
-    """For each row our estimate and the paper's (mean, standard error)."""
-
-
-def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
-    """Ours beside the paper's: what every paper has, and the outcomes that this one tells."""
-    told = list(dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes))
-    large = any(abs(row.published.mean_return[0]) >= 100 for row in rows if row.published)
-
-    def column(
-        name: str,
-        digits: int,
-        ours: Callable[[ReproducedRow], Estimate],
-        theirs: Callable[[PublishedRow], tuple[float, float] | None],
-    ) -> Measure:
-        return Measure(
-            name, digits, tuple((ours(row), theirs(row.published) if row.published else None) for row in rows)
-        )
-
-    def outcome(name: str) -> Measure:
-        return column(name, 3, lambda row: row.outcomes.get(name, estimate([])), lambda paper: paper.outcomes.get(name))
-
-    return [
-        column("success", 3, lambda row: row.success, lambda paper: paper.success),
-        *(outcome(name) for name in told),
-        column("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
-        column("return", 1 if large else 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Reproduction:
     title: str
     repetitions: int
@@ -140,6 +61,10 @@ class Reproduction:
     """What the teachers found, by kind of teacher."""
     comparison: Comparison
     """All students together, for figures."""
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return told_apart(self.rows)
 
     def pictured(self) -> Comparison:
         """The curricula of the paper's own figure."""
@@ -153,6 +78,7 @@ class Reproduction:
             "repetitions": self.repetitions,
             "students": self.students,
             "rows": [row.to_json() for row in self.rows],
+            "differences": [difference.to_json() for difference in self.differences],
             "policies": {kind: [p.to_json() for p in policies] for kind, policies in self.policies.items()},
             "pooled": self.comparison.to_json()["rows"],
         }
@@ -273,7 +199,7 @@ def reproduce(
             task=task.name,
             scale=task.scale,
             student=task.student_kind,
-            rows=tuple(summarise_group(label, group, seed) for label, group in pooled.items()),
+            rows=summarise_groups(pooled),
             transcripts=pooled,
         ),
     )
@@ -325,20 +251,3 @@ def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
     """Students that a reproduction trains."""
     searched = 2 * n_teachers * (task.teaching.n_initial + task.teaching.n_rounds) * task.teaching.class_size
     return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)
-
-
-def reproduced_row(
-    label: str, repetitions: Sequence[Sequence[Transcript]], published: PublishedRow | None
-) -> ReproducedRow:
-    """Sum up the classes of one curriculum, one for each repetition."""
-    means = [summarise_group(label, group) for group in repetitions]
-    finished = [row for row in means if row.finished]
-    names = finished[0].outcomes if finished else {}
-    return ReproducedRow(
-        curriculum=label,
-        success=estimate([row.success.mean for row in finished]),
-        training_failures=estimate([row.training_failures.mean for row in means]),
-        mean_return=estimate([row.mean_return.mean for row in finished]),
-        outcomes={name: estimate([row.outcomes[name] for row in finished]) for name in names},
-        published=published,
-    )

@@ -9,7 +9,7 @@ import sys
 import pytest
 import tiny
 
-from cisr import Fixed, Store, StoreError, Study, Switching, Threshold, compare
+from cisr import Fixed, NobodyFinished, Store, StoreError, Study, Switching, Threshold, compare
 from cisr.cli import main
 from cisr.compare import measure_groups
 from cisr.differences import against_the_others
@@ -55,11 +55,16 @@ def test_the_table_has_the_numbers_of_the_comparison(path, written):
     with Store(path, read_only=True) as store:
         rows = compare_rows(store)
     csv = {line.split(",")[0]: line.split(",") for line in lines_of(written, "csv")}
+    head = next(line for line in lines_of(written, "csv-before") if "success_mean" in line).split(",")
     for label in ("HR", "none"):
         row = rows[label]
-        assert float(csv[label][1]) == row.training_failures.mean
-        assert float(csv[label][11]) == row.success.mean
-        assert [float(x) for x in csv[label][16:21]] == list(dataclasses.asdict(row.mean_return).values())
+        found = dict(zip(head, csv[label], strict=True))
+        assert float(found["training_failures_mean"]) == row.training_failures.mean
+        assert [float(found[f"success_{part}"]) for part in ("mean", "low", "high")] == [
+            *(row.success.mean, row.success.low, row.success.high)
+        ]
+        assert float(found["mean_return_sem"]) == row.mean_return.sem and found["mean_return_low"] == ""
+        assert int(found["failed_to_learn"] or 0) == (row.failed_to_learn.count if row.failed_to_learn else 0)
         assert f"{row.success.mean:.3f} ± {row.success.sem:.3f}" in said(written)
 
 
@@ -68,7 +73,6 @@ def compare_rows(store):
 
 
 def test_the_table_equals_what_compare_said(path):
-    """The bootstrap intervals too: the page uses the seed of the comparison."""
     with Store(path, read_only=True) as store:
         found = compare_rows(store)
     with Store(None) as other:
@@ -97,9 +101,9 @@ def test_curricula_are_listed_in_the_order_in_which_they_were_given(tmp_path):
 
 def test_the_latex_is_a_booktabs_table_with_escaped_names(written):
     before = next(line for line in lines_of(written, "latex-before"))
-    assert before.startswith("\\begin{tabular}{lrrrrrr}\n\\toprule") and before.endswith("\\\\\n\\midrule")
+    assert before.startswith("\\begin{tabular}{lrrrrrrrrr}\n\\toprule") and before.endswith("\\\\\n\\midrule")
     line = next(line for line in lines_of(written, "latex") if "textless" in line)
-    assert line.startswith(r"\textless{}b\textgreater{}\&") and line.endswith(r" \\") and line.count(" & ") == 6
+    assert line.startswith(r"\textless{}b\textgreater{}\&") and line.endswith(r" \\") and line.count(" & ") == 9
 
 
 def test_the_search_shows_every_round_and_the_best_curriculum_in_words(path, written):
@@ -169,12 +173,13 @@ def test_a_task_without_a_floor_plan_has_no_map(tmp_path):
 
 
 def test_students_that_failed_are_listed_with_their_error(tmp_path):
-    compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, store=tmp_path / "s", n_workers=0)
+    with pytest.raises(NobodyFinished):
+        compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, store=tmp_path / "s", n_workers=0)
     written = write_page(tmp_path / "s").read_text()
     words = said(written)
     assert "Students that failed" in headings(written)
     assert "2 failed with an error" in words and "0 of 2 finished" in words
-    assert "RuntimeError at a step: the simulator lost its licence" in words
+    assert "at a step: RuntimeError: the simulator lost its licence" in words
     assert "no student finished" in words
 
 

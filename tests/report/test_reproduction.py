@@ -10,6 +10,7 @@ import pytest
 import tiny
 
 from cisr import Store
+from cisr.report.elsewhere import students_in
 from cisr.report.page import write_page
 from cisr.reproduce import reproduce
 
@@ -56,6 +57,24 @@ def test_the_latex_has_ours_beside_the_papers(written):
     line = table(written, "latex")[ORDER.index("No-interv.")]
     assert line.split(" & ")[2] == r"$0.768 \pm 0.028$" and r"$3{,}075.6 \pm 492.1$" in line
     assert table(written, "latex")[ORDER.index("FL-A")].split(" & ")[2] == "--"
+
+
+def test_the_page_tests_repetitions_and_says_so(reproduction, written):
+    found = re.search(r'<table class="[^"]*" data-name="reproduction-differences".*?</table>', written, re.DOTALL)
+    lines = [html.unescape(line).split(",") for line in re.findall(r'<tr[^>]* data-csv="([^"]*)"', found[0])]
+    assert [(line[0].replace(" ", "_"), line[2], line[-1]) for line in lines] == [
+        (d.measure, d.others, d.told_apart) for d in reproduction[1].differences
+    ]
+    assert "Each repetition is one value" in written and "4, 2 teachers" in written
+
+
+def test_students_elsewhere_under_several_teachers_count_once_for_each(reproduced):
+    there = students_in(reproduced, tiny.published.name, ["Optimized", "SR1"])
+    assert {measure: (len(groups["Optimized"]), len(groups["SR1"])) for measure, groups in there.items()} == {
+        "success": (2, 4),
+        "return": (2, 4),
+        "training_failures": (2, 4),
+    }
 
 
 def test_figures_pool_the_students_of_all_repetitions(written):

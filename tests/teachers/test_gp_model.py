@@ -13,7 +13,7 @@ from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.errors import ConfigError
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors
 from cisr.teachers.base import random_point
-from cisr.teachers.gp_ucb import half_rank_warp
+from cisr.teachers.gp_ucb import half_rank_warp, warped_errors
 
 SMALL = SearchSpace(
     parameters=(
@@ -82,6 +82,25 @@ def test_half_rank_warp_survives_an_upper_half_without_spread():
     assert half_rank_warp(np.array([2.0])) == [2.0]
 
 
+def test_standard_errors_are_stretched_as_the_scores_are():
+    # The lower half: -100 and 0 become 0.5 and 0.9, 100 apart before, 0.4 after; above the median nothing changes.
+    scores, warped = np.array([-100.0, 0.0, 1.0, 2.0]), np.array([0.5, 0.9, 1.0, 2.0])
+    found = warped_errors(scores, warped, np.array([20.0, 0.0, 0.0, 0.5]))
+    assert found == pytest.approx([20 * 0.4 / 100, 0.0, 0.0, 0.5])
+    # Across a bend half of it counts on either side.
+    assert warped_errors(scores, warped, np.array([0.0, 1.0, 0.0, 0.0]))[1] == pytest.approx((0.1 + 0.004) / 2)
+    assert list(warped_errors(np.array([3.0]), np.array([3.0]), np.array([0.2]))) == [0.2]
+
+
+def test_a_terrible_class_that_differs_among_itself_tells_ours_more_than_its_raw_error_would():
+    """A class at -100 ± 20 among scores near 1 is known to be bad: warped, ± 20 is little."""
+    teacher = GPUCB(SMALL, seed=0, setting="ours")
+    for k, (score, sem) in enumerate([(-100.0, 20.0), (0.8, 0.05), (1.0, 0.05), (1.1, 0.05), (0.9, 0.05)]):
+        teacher.tell({"r": -1.0 + k, "c": "a", "v": 0.1}, score, sem)
+    (mean,), (sd,) = teacher.posterior([{"r": -1.0, "c": "a", "v": 0.1}])
+    assert mean < 0.85 and sd < 0.2
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("sem", [None, 0.1])
 def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
@@ -94,7 +113,10 @@ def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
         teacher = small_teacher(setting, sem=sem)
         fitted = teacher.hyperparameters()
         scores = np.array([trial.score for trial in teacher.trials])
-        scores = half_rank_warp(scores) if setting == "ours" else scores
+        errors = np.full(len(scores), sem or 0.0)
+        if setting == "ours":
+            errors = warped_errors(scores, half_rank_warp(scores), errors)
+            scores = half_rank_warp(scores)
         queries = [random_point(SMALL, 7, k) for k in range(40)]
 
         def features(points: list[Parameters]):
@@ -107,11 +129,9 @@ def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
 
         x = features([trial.parameters for trial in teacher.trials])
         y = torch.tensor((scores - scores.mean()) / scores.std())[:, None]
-        variance = fitted["noise_variance"] + 1e-8 + ((sem or 0.0) / scores.std()) ** 2
+        variance = fitted["noise_variance"] + 1e-8 + torch.tensor((errors / scores.std()) ** 2)[:, None]
         rbf = kernels.RBFKernel(ard_num_dims=x.shape[1])
-        oracle = models.SingleTaskGP(
-            x, y, torch.full_like(y, variance), covar_module=kernels.ScaleKernel(rbf), outcome_transform=None
-        )
+        oracle = models.SingleTaskGP(x, y, variance, covar_module=kernels.ScaleKernel(rbf), outcome_transform=None)
         oracle.mean_module = torch.nn.Module()
         oracle.mean_module.forward = lambda inputs: torch.zeros(inputs.shape[:-1], dtype=inputs.dtype)
         scales = fitted["lengthscales"]

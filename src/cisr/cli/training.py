@@ -145,7 +145,7 @@ def reproduce(
     from cisr import reproduce as reproduction
     from cisr.progress import Meter
     from cisr.report.figures import learning_curves
-    from cisr.report.tables import reproduction_table
+    from cisr.report.tables import differences_table, reproduction_table
 
     task = get_task(task_name, scale.value, student)
     path = store or default_store(task, student, seed, "reproduce-")
@@ -174,6 +174,8 @@ def reproduce(
                 listener=meter,
             )
     out.print(reproduction_table(result))
+    first = result.rows[0].curriculum
+    out.print(differences_table(result.differences, f"{first} against the others, one value for each repetition"))
     for kind, policies in result.policies.items():
         for number, policy in enumerate(policies, 1):
             out.print(f"{kind} {number}: {describe(policy.to_json())}", soft_wrap=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cisr.classroom import Transcript, UnitLog
-from cisr.compare import Estimate
 from cisr.report.svg import DANGER, Frame, cross, dot, esc, number, padded, rect, segment, svg, text, ticks
+from cisr.statistics import Estimate, standard_error
 
 ROW = 20
 """Height of one row of a timeline or of a bar chart."""
@@ -24,7 +24,7 @@ class Curve:
     colour: str
     mean: tuple[float, ...]
     sem: tuple[float, ...]
-    """0 where a single student has come so far."""
+    """NaN where a single student has come so far: no band there."""
     students: tuple[int, ...]
     dash: str = ""
     """For a colour that another curve has already."""
@@ -40,7 +40,7 @@ def curve_of(
         label=label,
         colour=colour,
         mean=tuple(float(np.mean(c)) for c in columns),
-        sem=tuple(float(np.std(c, ddof=1) / math.sqrt(len(c))) if len(c) > 1 else 0.0 for c in columns),
+        sem=tuple(standard_error(c) for c in columns),
         students=tuple(len(c) for c in columns),
     )
 
@@ -52,7 +52,7 @@ def curves(
     drawn = [curve for curve in shown if curve.mean]
     if not drawn:
         return ""
-    ends = [m + side * s for c in drawn for m, s in zip(c.mean, c.sem, strict=True) for side in (-1, 1)]
+    ends = [end for c in drawn for m, s in zip(c.mean, c.sem, strict=True) for end in (m - s, m, m + s)]
     n_units = max(len(c.mean) for c in drawn)
     frame = Frame(x=(1, n_units) if n_units > 1 else (0.5, 1.5), y=y or padded(ends), width=width)
     parts = [frame.axes(title, "interaction unit", y_label, whole_x=True)]
@@ -61,7 +61,8 @@ def curves(
         lows, highs = ([m + side * s for m, s in zip(c.mean, c.sem, strict=True)] for side in (-1, 1))
         parts += [frame.band(units, lows, highs, c.colour), frame.line(units, c.mean, c.colour, dash=c.dash)]
         for unit, mean, sem, n in zip(units, c.mean, c.sem, c.students, strict=True):
-            hover = f"{c.label}, unit {unit}: {mean:.4g} ± {sem:.2g} ({n} students)"
+            spread = "" if math.isnan(sem) else f" ± {sem:.2g}"
+            hover = f"{c.label}, unit {unit}: {mean:.4g}{spread} ({n} student{'s' * (n > 1)})"
             parts.append(dot(frame.across(unit), frame.down(mean), c.colour, radius=2, hover=hover))
     return svg(frame.width, frame.height, parts, title)
 
@@ -78,10 +79,13 @@ def legend(colours: Mapping[str, str]) -> str:
     return f'<p class="legend">{"".join(keys)}</p>'
 
 
-def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str) -> str:
-    """A horizontal bar for each (label, colour, estimate), with its 95 % interval."""
-    highs = [e.high for _, _, e in rows if math.isfinite(e.high)]
-    top = max([*highs, 0.0]) * 1.15 or 1.0
+def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str, *, without: str) -> str:
+    """A horizontal bar for each (label, colour, estimate), with its 95 % interval where it has one.
+
+    `without` is said where there is nothing to estimate.
+    """
+    ends = [end for _, _, e in rows for end in (e.mean, e.high) if math.isfinite(end)]
+    top = max([*ends, 0.0]) * 1.15 or 1.0
     left = 24 + 7 * min(max((len(label) for label, _, _ in rows), default=0), 22)
     height = 28 + 44 + ROW * len(rows)
     frame = Frame(x=(0.0, top), y=(0.0, 1.0), height=height, left=left, right=64)
@@ -94,12 +98,15 @@ def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str) ->
         y = frame.top + k * ROW
         parts.append(text(left - 6, y + 14, _cut(label, 22), anchor="end"))
         if math.isnan(e.mean):
-            parts.append(text(left + 4, y + 14, "no student finished", fill="#666"))
+            parts.append(text(left + 4, y + 14, without, fill="#666"))
             continue
-        hover = f"{label}: {e.mean:.4g}, 95 % interval [{e.low:.4g}, {e.high:.4g}]"
+        interval = "" if math.isnan(e.low) else f", 95 % interval [{e.low:.4g}, {e.high:.4g}]"
+        hover = f"{label}: {e.mean:.4g}{interval}"
         parts.append(rect(left, y + 4, frame.across(e.mean) - left, ROW - 8, colour, hover=hover))
-        parts.append(segment(frame.across(e.low), y + ROW / 2, frame.across(e.high), y + ROW / 2, "#222", width=1.5))
-        parts.append(text(frame.across(max(e.high, e.mean)) + 5, y + 14, number(e.mean)))
+        if interval:
+            low, high = frame.across(e.low), frame.across(e.high)
+            parts.append(segment(low, y + ROW / 2, high, y + ROW / 2, "#222", width=1.5))
+        parts.append(text(frame.across(max(e.mean, e.high if interval else e.mean)) + 5, y + 14, number(e.mean)))
     parts.append(segment(left, frame.top, left, floor))
     parts.append(text((left + frame.width - frame.right) / 2, height - 6, x_label, anchor="middle"))
     return svg(frame.width, height, parts, title)

@@ -92,13 +92,13 @@ def student_figures(
 
 def failures_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
     training = bars([(g.label, colours[g.label], g.row.training_failures) for g in groups],
-                    "In training, under the teacher", "failures per student, all units together")  # fmt: skip
+                    "In training, under the teacher", "failures per student, all units", without="unknown")  # fmt: skip
     deployed = bars([(g.label, colours[g.label], g.row.deployment_failures) for g in groups],
-                    "Deployed, after training", "failures per episode")  # fmt: skip
+                    "Deployed, after training", "failures per episode", without="no student finished")  # fmt: skip
     return (
-        f'<figure><div class="figures">{training}{deployed}</div><figcaption>Lines: 95 % bootstrap intervals over '
-        "students. These are counts of what happened in these runs; none seen does not mean none possible."
-        "</figcaption></figure>"
+        f'<figure><div class="figures">{training}{deployed}</div><figcaption>Lines: 95 % intervals, valid for any '
+        "distribution of students; counts per student have none, the table says how many students had any. These are "
+        "counts of what happened in these runs; none seen does not mean none possible.</figcaption></figure>"
     )
 
 

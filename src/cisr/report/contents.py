@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from cisr.classroom import Transcript
-from cisr.compare import Row, order_name, summarise_group
+from cisr.compare import Row, order_name, summarise_groups
 from cisr.errors import StoreError
 from cisr.report.svg import COLOURS
-from cisr.reproduce import FINDING, PublishedRow, ReproducedRow, reproduced_row
+from cisr.reproduce import FINDING
+from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import RUN, Round, Store, owner_of
 from cisr.trajectories import finding_name
 
@@ -194,18 +195,13 @@ def _comparison(
         asked = order.index(label) if label in order else len(order)
         return (asked, first, own.index(label) if label in own else len(own), size, label)
 
-    return ComparisonRecord(
-        name=name,
-        run=run,
-        groups=tuple(
-            Group(
-                label=label,
-                students=tuple(groups[label]),
-                row=summarise_group(label, groups[label], run["seed"]),
-            )
-            for label in sorted(groups, key=place)
-        ),
-    )
+    ordered = {label: groups[label] for label in sorted(groups, key=place)}
+    return ComparisonRecord(name=name, run=run, groups=_groups(ordered))
+
+
+def _groups(students: Mapping[str, Sequence[Transcript]]) -> tuple[Group, ...]:
+    rows = summarise_groups(students)
+    return tuple(Group(label=row.curriculum, students=tuple(students[row.curriculum]), row=row) for row in rows)
 
 
 def _reproduction(
@@ -213,13 +209,13 @@ def _reproduction(
 ) -> ReproductionRecord:
     """What `reproduce` recorded and what has been trained of it; see `cisr.reproduce.finding`."""
     run = runs[found["repetitions"][0]]
-    groups, rows = [], []
+    pooled: dict[str, list[Transcript]] = {}
+    rows = []
     for label, paper in found["rows"]:
         enrolled = [owned[name][label] for name in found["repetitions"] if label in owned.get(name, {})]
         classes = [each[: found["students"]] for each in enrolled]
-        students = tuple(t for each in classes for t in each)
-        if students:
-            groups.append(Group(label=label, students=students, row=summarise_group(label, students, run["seed"])))
+        if any(classes):
+            pooled[label] = [t for each in classes for t in each]
             rows.append(reproduced_row(label, classes, paper and PublishedRow.from_json(paper)))
     return ReproductionRecord(
         title=found["title"],
@@ -227,5 +223,5 @@ def _reproduction(
         students=found["students"],
         searches=tuple(found["searches"]),
         rows=tuple(rows),
-        pooled=ComparisonRecord(name=FINDING, run=run, groups=tuple(groups)),
+        pooled=ComparisonRecord(name=FINDING, run=run, groups=_groups(pooled)),
     )

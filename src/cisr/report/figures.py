@@ -15,6 +15,7 @@ from cisr.classroom import UnitLog
 from cisr.compare import Comparison
 from cisr.errors import ConfigError
 from cisr.report.svg import COLOURS, DANGER
+from cisr.statistics import standard_error
 from cisr.task import Task
 from cisr.trajectories import Act, Trajectory, at_random, episode_seed, trajectory
 
@@ -50,7 +51,7 @@ def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float
             continue
         data = np.array(rows)  # (students, units)
         units = np.arange(1, data.shape[1] + 1)
-        mean, sem = data.mean(axis=0), data.std(axis=0, ddof=1 if len(data) > 1 else 0) / np.sqrt(len(data))
+        mean, sem = data.mean(axis=0), np.array([standard_error(column) for column in data.T])
         colour = COLOURS[k % len(COLOURS)]
         axes.plot(units, mean, color=colour, label=label, linestyle="-" if k < len(COLOURS) else "--")
         axes.fill_between(units, mean - sem, mean + sem, color=colour, alpha=0.2, linewidth=0)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cisr.report.comparison_section import deployed, student_figures
 from cisr.report.contents import ReproductionRecord
-from cisr.report.summary import Column, summary_table, table, uncertain, word
+from cisr.report.summary import Column, differences_table, summary_table, table, uncertain, with_unknown, word
 from cisr.report.svg import esc
-from cisr.reproduce import measures
+from cisr.reproduced import measures, told_apart
 
 
 def reproduction_section(
@@ -24,6 +25,9 @@ def reproduction_section(
             heading,
             deployed(record.pooled),
             f'<div class="wide">{published_table(record)}</div>',
+            "<h3>Can they be told apart?</h3><p>Each repetition is one value: the mean of its class. The students of "
+            "one teacher share its luck, so they are no evidence of their own.</p>",
+            f'<div class="wide">{differences_table(told_apart(record.rows), "reproduction-differences")}</div>',
             "<details><summary>More of our students, all repetitions together</summary>",
             f'<div class="wide">{summary_table([group.row for group in groups], "pooled")}</div></details>',
             student_figures(groups, colours, n_units, constraints),
@@ -37,15 +41,16 @@ def published_table(record: ReproductionRecord) -> str:
     columns = [Column(head="curriculum", csv=("curriculum",), cells=tuple(word(row.curriculum) for row in rows))]
     shown = measures(rows)
     for measure in shown:
-        ours = [(estimate.mean, estimate.sem) for estimate, _ in measure.cells]
-        papers = [paper or (math.nan, math.nan) for _, paper in measure.cells]
+        ours = [uncertain(estimate.mean, estimate.sem, measure.digits) for estimate, _ in measure.cells]
+        ours = [replace(with_unknown(c, n), csv=c.csv) for c, n in zip(ours, measure.unknown, strict=True)]
+        papers = [uncertain(*(paper or (math.nan, math.nan)), measure.digits) for _, paper in measure.cells]
         columns += [
             Column(
                 head=whose,
                 csv=tuple(f"{measure.name.replace(' ', '_')}_{whose}_{part}" for part in ("mean", "sem")),
-                cells=tuple(uncertain(mean, sem, measure.digits) for mean, sem in numbers),
+                cells=tuple(cells),
             )
-            for whose, numbers in (("ours", ours), ("paper", papers))
+            for whose, cells in (("ours", ours), ("paper", papers))
         ]
     over = (("", 1), *((measure.name, 2) for measure in shown))
     caption = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from cisr.classroom import Transcript
 from cisr.curricula import Switching
 from cisr.report.charts import legend, timeline
 from cisr.report.contents import StudyRecord
-from cisr.report.summary import Column, figure, table, word
+from cisr.report.summary import Cell, Column, figure, table, with_unknown, word
 from cisr.report.svg import COLOURS, DANGER, Frame, cross, dot, esc, padded, segment, svg, text
 from cisr.report.words import in_words, where_deployed
 from cisr.store import Round
@@ -20,17 +21,14 @@ def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) 
     told = [past for past in study.rounds if past.told]
     students = study.students
     errors = sum(t.error is not None for t in students)
-    failures = sum(t.training_failures or 0 for t in students)
-    unknown = sum(t.training_failures is None for t in students)
-    more = f" and those of {unknown} students that nobody knows, because a process died" if unknown else ""
+    steps = sum(unit.steps for t in students for unit in t.units)
     state = "finished" if study.found else "not finished when this page was made"
     parts = [
         f"<p>{len(told)} of {len(study.rounds)} proposed curriculum policies have a result; {len(students)} students"
         f"{f', of whom {errors} failed with an error' if errors else ''}; the study is {state}. Final policies are "
         f"scored {esc(where_deployed(study.run['deployed under']))}.</p>",
         "<p><strong>Failures in training</strong>, all students of the search together: "
-        f"<strong>{failures:,}</strong>{more} "
-        f"in {sum(unit.steps for t in students for unit in t.units):,} steps.</p>",
+        f"<strong>{_failures(students).html}</strong> in {steps:,} steps.</p>",
     ]
     if study.found:
         best = Switching.from_parameters(study.found["best"]).to_json()
@@ -49,13 +47,13 @@ def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) 
 
 
 def search_figure(rounds: Sequence[Round]) -> str:
-    """Scores by policy, with intervals; the best so far as steps."""
-    scored = [(k, r.score, 1.96 * (r.sem or 0.0)) for k, r in enumerate(rounds, 1) if r.score is not None]
+    """Scores by policy, with standard errors; the best so far as steps."""
+    scored = [(k, r.score, r.sem or 0.0) for k, r in enumerate(rounds, 1) if r.score is not None]
     failed = [k for k, r in enumerate(rounds, 1) if r.told and r.score is None]
     if not scored and not failed:
         return '<p class="note">No policy has a result yet.</p>'
     modelled = [k for k, r in enumerate(rounds, 1) if r.model]
-    y = padded([score + side * half for _, score, half in scored for side in (-1, 1)])
+    y = padded([score + side * sem for _, score, sem in scored for side in (-1, 1)])
     frame = Frame(x=(0.5, len(rounds) + 0.5), y=y, width=960, height=320)
     title = "Score of each curriculum policy"
     parts = [frame.axes(title, "curriculum policy, in the order tried", "score of its class", whole_x=True)]
@@ -72,18 +70,18 @@ def search_figure(rounds: Sequence[Round]) -> str:
         best = max(best, score)
     if scored:
         parts.append(frame.line([*xs, len(rounds)], [*ys, best], BEST, width=1.5, dash="6 3"))
-    for k, score, half in scored:
+    for k, score, sem in scored:
         x, initial = frame.across(k), bool(modelled) and not rounds[k - 1].model
-        if half:
-            parts.append(segment(x, frame.down(score - half), x, frame.down(score + half), CHOSEN, width=1.5))
-        hover = f"policy {k}: {score:.4g}" + (f" ± {half:.2g}" if half else "")
+        if sem:
+            parts.append(segment(x, frame.down(score - sem), x, frame.down(score + sem), CHOSEN, width=1.5))
+        hover = f"policy {k}: {score:.4g}" + (f" ± {sem:.2g}" if sem else "")
         parts.append(dot(x, frame.down(score), CHOSEN, hollow=initial, radius=4, hover=hover))
     for k in failed:
         hover = f"policy {k}: all of its students failed"
         parts.append(cross(frame.across(k), frame.height - frame.bottom - 8, FAILED, hover=hover))
     keys = [(dot(8, 8, CHOSEN, radius=4), "policy" if not modelled else "chosen by the model")]
     keys += [(dot(8, 8, CHOSEN, radius=4, hollow=True), "initial design")] if modelled else []
-    keys += [(segment(8, 1, 8, 15, CHOSEN, width=1.5), "±1.96 standard errors over the class")]
+    keys += [(segment(8, 1, 8, 15, CHOSEN, width=1.5), "± one standard error over the class")]
     keys += [(segment(0, 8, 16, 8, BEST, width=1.5, dash="6 3"), "best observed so far")]
     keys += [(cross(8, 8, FAILED), "all students failed")] if failed else []
     shown = "".join(f'<span class="key">{svg(16, 16, [mark], "")}{name}</span>' for mark, name in keys)
@@ -134,14 +132,21 @@ def policies(study: StudyRecord) -> str:
     said = [in_words(Switching.from_parameters(past.parameters).to_json()) for past in study.rounds]
     scores = [math.nan if past.score is None else past.score for past in study.rounds]
     sems = [math.nan if past.sem is None else past.sem for past in study.rounds]
-    failures = [
-        sum(math.nan if (f := t.training_failures) is None else f for t in members) for members in study.classes
-    ]
     columns = [
         Column(head="policy", csv=("policy",), cells=tuple(figure(k, 0) for k in numbers)),
         Column(head="curriculum", csv=("curriculum",), cells=tuple(word(words) for words in said)),
         Column(head="score", csv=("score",), cells=tuple(figure(score, 3) for score in scores)),
         Column(head="standard error", csv=("sem",), cells=tuple(figure(sem, 3) for sem in sems)),
-        Column(head="failures in training", csv=("training_failures",), cells=tuple(figure(n, 0) for n in failures)),
+        Column(
+            head="failures in training",
+            csv=("training_failures", "training_failures_unknown"),
+            cells=tuple(_failures(members) for members in study.classes),
+        ),
     ]
     return table(columns, name=study.name)
+
+
+def _failures(students: Sequence[Transcript]) -> Cell:
+    """Those that are known, and of how many students they are not."""
+    known = [n for t in students if (n := t.training_failures) is not None]
+    return with_unknown(figure(sum(known) if known or not students else math.nan, 0), len(students) - len(known))

@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cisr.compare import MEASURES, Estimate, Row
+from cisr.compare import LEARNED, MEASURES, Row
 from cisr.differences import Difference
 from cisr.report.svg import esc
-from cisr.report.words import fixed, latex
+from cisr.report.words import fixed, latex, missing
+from cisr.statistics import Estimate, Share, estimate
 
-ESTIMATES = ("training_failures", "rescues", "success", "mean_return", "deployment_failures")
 DENSE = 8
 """Columns beyond which a table is set in smaller type."""
-DIGITS = {"training_failures": 1, "rescues": 0, "success": 3, "mean_return": 2, "deployment_failures": 3}
+PARTS = ("mean", "sem", "low", "high", "median")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +76,40 @@ def table(columns: Sequence[Column], *, over: Sequence[tuple[str, int]] = (), na
 
 def summary_table(rows: Sequence[Row], name: str) -> str:
     """How the students of each curriculum did, training and deployment apart."""
+
+    def column(head: str, cell: Callable[[Row], Cell], *csv: str) -> Column:
+        return Column(head=head, csv=csv, cells=tuple(cell(row) for row in rows))
+
+    def estimated(head: str, what: str, digits: int, of: Callable[[Row], Estimate | None]) -> Column:
+        parts = (f"{what}_{part}" for part in PARTS)
+        return column(head, lambda row: _estimate(of(row) or estimate([]), digits), *parts)
+
+    def shared(head: str, what: str, of: Callable[[Row], Share | None]) -> Column:
+        return column(head, lambda row: _share(of(row)), what, f"{what}_of", f"{what}_low", f"{what}_high")
+
+    def failures(row: Row) -> Cell:
+        return with_unknown(_estimate(row.training_failures, 1), row.unknown_failures)
+
     columns = [
-        Column(head="curriculum", csv=("curriculum",), cells=tuple(word(row.curriculum) for row in rows)),
-        *(
-            Column(
-                head={"mean_return": "return"}.get(what, what.rpartition("_")[2]),
-                csv=tuple(f"{what}_{part}" for part in ("mean", "sem", "low", "high", "median")),
-                cells=tuple(_estimate(getattr(row, what), DIGITS[what]) for row in rows),
-            )
-            for what in ESTIMATES
-        ),
-        Column(head="students", csv=("students", "finished"), cells=tuple(_students(row) for row in rows)),
+        column("curriculum", lambda row: word(row.curriculum), "curriculum"),
+        column("failures", failures, *(f"training_failures_{part}" for part in (*PARTS, "unknown"))),
+        shared("students with any", "students_with_failures", lambda row: row.students_with_failures),
+        estimated("rescues", "rescues", 0, lambda row: row.rescues),
+        estimated("success", "success", 3, lambda row: row.success),
+        shared("failed to learn", "failed_to_learn", lambda row: row.failed_to_learn),
+        estimated("the others' success", "learned", 3, lambda row: row.learned),
+        estimated("return", "mean_return", 2, lambda row: row.mean_return),
+        estimated("failures", "deployment_failures", 3, lambda row: row.deployment_failures),
+        column("students", _students, "students", "finished", "policies"),
     ]
-    over = (("", 1), ("in training, per student", 2), ("deployed", 3), ("", 1))
+    over = (("", 1), ("in training, per student", 3), ("deployed", 5), ("", 1))
+    classes = " Where every teacher found a curriculum of its own, its class is one value of the means."
     caption = (
-        "Mean ± standard error over students, and a 95 % bootstrap interval. Failures are visits to danger: in "
-        "training a count per student, finished or not; deployed a rate per episode. All else: students that finished."
+        "Mean ± standard error over students, and 95 % intervals that hold whatever the distribution: of means in "
+        "[0, 1] by betting, of shares exactly (Clopper–Pearson). Returns and counts have no such interval. Failures "
+        "are visits to danger: in training a count per student, finished or not; deployed a rate per episode. All "
+        f"else: students that finished. Failed to learn: success below {LEARNED}."
+        f"{classes if any(row.policies > 1 for row in rows) else ''}"
     )
     return table(columns, over=over, name=name, caption=caption)
 
@@ -106,17 +124,24 @@ def differences_table(differences: Sequence[Difference], name: str) -> str:
         column("measure", lambda d: word(d.measure.replace("_", " "))),
         column("curriculum", lambda d: word(d.group)),
         column("against", lambda d: word(d.others)),
+        column("values", _sizes, "values", "values_against"),
         column("difference", _gain, "difference", "low", "high"),
         column("p (means)", lambda d: _chance(d.p_mean), "p_mean"),
         column("p (ranks)", lambda d: _chance(d.p_rank), "p_rank"),
         column("told apart", lambda d: word(d.told_apart), "told_apart"),
     ]
     caption = (
-        "Difference of the means with its 95 % interval, not corrected. p: Welch's t-test of the means, and the rank "
-        "test (Mann–Whitney), which a few students that learned nothing hardly move; with Holm's correction over the "
-        "lines of a measure."
+        "Difference of the means, for success with its 95 % interval, not corrected. p: how often dealing the same "
+        "values into two groups anew parts their means as far, or their ranks (Mann–Whitney), which a few students "
+        "that learned nothing hardly move; with Holm's correction over the lines of a measure. Too few: no values "
+        "could have told groups of these sizes apart."
     )
     return table(columns, name=name, caption=caption)
+
+
+def _sizes(d: Difference) -> Cell:
+    shown = f"{d.sizes[0]}, {d.sizes[1]}"
+    return Cell(html=shown, value=sum(d.sizes), latex=shown, csv=d.sizes)
 
 
 def _gain(d: Difference) -> Cell:
@@ -149,6 +174,20 @@ def _estimate(e: Estimate, digits: int) -> Cell:
     return replace(cell, csv=(*cell.csv, _number(e.median)))
 
 
+def with_unknown(cell: Cell, unknown: int) -> Cell:
+    """Says of how many students a number is not known."""
+    latex = missing(cell.latex.replace("--", "–"), unknown).replace("–", "--")
+    return replace(cell, html=missing(cell.html, unknown), latex=latex, csv=(*cell.csv, unknown))
+
+
+def _share(s: Share | None) -> Cell:
+    if s is None:
+        return Cell(html="–", value=math.nan, latex="--", csv=("", "", "", ""))
+    shown = f"{s.count} of {s.of}"
+    part = s.count / s.of if s.of else math.nan
+    return _with_interval(Cell(html=shown, value=part, latex=shown, csv=(s.count, s.of)), s.low, s.high, 2)
+
+
 def _with_interval(cell: Cell, low: float, high: float, digits: int) -> Cell:
     interval = "" if math.isnan(low) else f" <small>[{fixed(low, digits)}, {fixed(high, digits)}]</small>"
     return replace(cell, html=cell.html + interval, csv=(*cell.csv, _number(low), _number(high)))
@@ -161,7 +200,8 @@ def _chance(p: float) -> Cell:
 
 def _students(row: Row) -> Cell:
     shown = str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"
-    return Cell(html=shown, value=row.students, latex=shown, csv=(row.students, row.finished))
+    shown += f", {row.policies} teachers" if row.policies > 1 else ""
+    return Cell(html=shown, value=row.students, latex=shown, csv=(row.students, row.finished, row.policies))
 
 
 def _kind(*cells: Cell) -> str:

@@ -8,27 +8,38 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from cisr.compare import MEASURES, Comparison, Estimate, Row
+from cisr.compare import LEARNED, MEASURES, Comparison, Row
 from cisr.differences import Difference
-from cisr.reproduce import Reproduction, measures
+from cisr.report.words import missing
+from cisr.reproduce import Reproduction
+from cisr.reproduced import measures
+from cisr.statistics import Estimate, Share
 
 
 def comparison_table(comparison: Comparison) -> Table:
     table = _empty(
-        f"{comparison.title}: mean ± standard error [95 % bootstrap interval]",
-        "failures: visits to danger, per student in training, per episode once deployed without a teacher",
+        f"{comparison.title}: mean ± standard error over students [95 % interval]",
+        "Intervals hold whatever the distribution; means that have none, such as returns, are shown without.\n"
+        f"failed to learn: success below {LEARNED} once deployed; the others' success beside it.\n"
+        "failures: visits to danger, per student in training (and how many had any), per episode once deployed.",
     )
     table.add_column("curriculum", no_wrap=True)
-    headings = ("success", "median", "return", "training\nfailures", "rescues", "deployed\nfailures", "students")
+    headings = (
+        *("success", "failed\nto learn", "the others'\nsuccess", "return"),
+        *("training\nfailures", "rescues", "deployed\nfailures", "students"),
+    )
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")  # a narrow terminal wraps numbers: cut off they would be others
     for row in comparison.rows:
+        failures = shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0)
+        failures = missing(failures, row.unknown_failures, before="\n")
         table.add_row(
             row.curriculum,
             shown(row.success, 3),
-            _number(row.success.median, ".3f"),
-            shown(row.mean_return, 2),
-            shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0),
+            "–" if row.failed_to_learn is None else counted(row.failed_to_learn),
+            "–" if row.learned is None else shown(row.learned, 3),
+            shown(row.mean_return, 1 if abs(row.mean_return.mean) >= 100 else 2),
+            f"{failures}\nin {counted(row.students_with_failures)}",
             shown(row.rescues, 0),
             shown(row.deployment_failures, 3),
             _students(row),
@@ -51,10 +62,9 @@ def reproduction_table(reproduction: Reproduction) -> Table:
             table.add_column(words, justify="right", no_wrap=True)
     for k, row in enumerate(reproduction.rows):
         cells: list[str] = []
-        for _, digits, both in columns:
+        for _, digits, both, unknown in columns:
             ours, theirs = both[k]
-            spread = "" if math.isnan(ours.sem) else f" ± {ours.sem:,.{digits}f}"
-            here = "–" if math.isnan(ours.mean) else f"{ours.mean:,.{digits}f}{spread}"
+            here = missing(_spread(ours, digits), unknown[k])
             paper = f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else ""
             cells += [f"{here}\n({paper})" if paper else here] if stacked else [here, paper]
         table.add_row(row.curriculum, *cells)
@@ -65,7 +75,8 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
     """Which groups of students chance alone may explain."""
     table = _empty(
         f"{title}: difference of the means [95 % interval, not corrected]",
-        "p: Welch's t-test and the rank test (Mann-Whitney), Holm's correction over the lines of a measure",
+        "p: how often dealing the same values into two groups anew parts their means as far, or their ranks\n"
+        "(Mann-Whitney); with Holm's correction over the lines of a measure. Only shares have an interval.",
     )
     for heading in ("curriculum", "against"):
         table.add_column(heading, no_wrap=True)
@@ -91,10 +102,22 @@ def differences_table(differences: Sequence[Difference], title: str) -> Table:
 
 
 def shown(estimate: Estimate, digits: int) -> str:
+    return _spread(estimate, digits) + _interval(estimate.low, estimate.high)
+
+
+def counted(share: Share) -> str:
+    return f"{share.count} of {share.of}{_interval(share.low, share.high)}"
+
+
+def _interval(low: float, high: float) -> str:
+    """Two digits, rounded outwards: they are wide."""
+    return "" if math.isnan(low) else f"\n[{math.floor(100 * low) / 100:.2f}, {math.ceil(100 * high) / 100:.2f}]"
+
+
+def _spread(estimate: Estimate, digits: int) -> str:
     if math.isnan(estimate.mean):
         return "–"
-    spread = "" if math.isnan(estimate.sem) else f" ± {estimate.sem:,.{digits}f}"
-    return f"{estimate.mean:,.{digits}f}{spread}\n[{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"
+    return f"{estimate.mean:,.{digits}f}" + ("" if math.isnan(estimate.sem) else f" ± {estimate.sem:,.{digits}f}")
 
 
 def _students(row: Row) -> str:
@@ -106,4 +129,12 @@ def _number(value: float, form: str) -> str:
 
 
 def _empty(title: str, caption: str | None = None) -> Table:
-    return Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
+    return Table(
+        title=title,
+        title_justify="left",
+        caption=caption,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )

@@ -27,6 +27,13 @@ def fixed(value: float, digits: int) -> str:
     return "–" if math.isnan(value) else f"{value:,.{digits}f}".replace("-", "−")
 
 
+def missing(shown: str, unknown: int, before: str = " ") -> str:
+    """What is known, and of how many students it is not: an unknown number of failures must not pass for none."""
+    if not unknown:
+        return shown
+    return "unknown" if shown == "–" else f"{shown}{before}+ {unknown} unknown"
+
+
 def in_words(curriculum: Mapping[str, Any]) -> str:
     """A curriculum policy, given as JSON, as a sentence."""
     kind = curriculum.get("kind")

@@ -7,8 +7,13 @@ policies would otherwise hide the differences among the good ones.
 |------------------------|-------------------------------------------|------------------------------------------|
 | distance of two options| that of their numbers 0, 1, 2, …          | 1 if they differ                         |
 | scores                 | standardised                              | half-rank warped, then standardised      |
+| their standard errors  | added to the noise as they are            | warped with the scores, then added       |
 | hyperpriors by default | as wide and as short as the paper's       | smoother, length-scales away from 0      |
 | returned policy        | the best observed                         | the tried one with best posterior mean   |
+
+The paper's model has one noise σ_n² for all policies. *paper* differs there: where a policy was tried on a class, the
+square of the class's standard error is added to σ_n², because classes of ten on the lander differ in it by more than
+ten times. With classes of one, as on Frozen Lake, there is none to add and the model is the paper's.
 
 Both: reals enter as RBF-ARD, hyperparameters at their MAP (in log space), refit after every point. Reals are scaled
 to [0, 1] inside and length-scales and their priors with them, which is the same model as one on raw inputs.
@@ -103,6 +108,24 @@ def half_rank_warp(scores: Floats) -> Floats:
     spread = np.sqrt(np.mean((upper - median) ** 2)) or 1.0  # when all of the upper half ties, any scale will do
     quantile = ndtri((rankdata(scores) - 0.5) / len(scores))
     return np.where(scores < median, median + spread * quantile, scores)
+
+
+def warped_errors(scores: Floats, warped: Floats, errors: Floats) -> Floats:
+    """Standard errors of scores that went through the map w: scores → warped.
+
+    e ← (w(s + e) - w(s - e)) / 2, with w linear between scores; above the highest w(s) = s, as half-rank warping has
+    it, below the lowest it goes on as between the lowest two.
+    """
+    at, first = np.unique(scores, return_index=True)
+    to = warped[first]
+    if len(at) < 2:
+        return errors
+    slope = (to[1] - to[0]) / (at[1] - at[0])
+
+    def w(s: Floats) -> Floats:
+        return np.asarray(np.interp(s, at, to) + np.maximum(s - at[-1], 0) + slope * np.minimum(s - at[0], 0))
+
+    return (w(scores + errors) - w(scores - errors)) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,8 +262,10 @@ class GPUCB(Teacher):
         if not finite:
             return None
         scores = np.array([min(finite) if trial.score is None else trial.score for trial in self._trials])  # (n,)
+        errors = np.array([trial.sem or 0.0 for trial in self._trials])  # (n,)
         if self.setting == "ours":
-            scores = half_rank_warp(scores)
+            warped = half_rank_warp(scores)
+            scores, errors = warped, warped_errors(scores, warped, errors)
         location = float(scores.mean())
         scale = float(scores.std()) if np.ptp(scores) > 0 else 1.0
 
@@ -251,7 +276,7 @@ class GPUCB(Teacher):
         posterior = fit_map(
             np.stack([encode(self.space, trial.parameters) for trial in self._trials]),
             (scores - location) / scale,
-            np.array([trial.sem or 0.0 for trial in self._trials]) / scale,
+            errors / scale,
             mismatch=tuple(self.setting == "ours" and isinstance(p, Choice) for p in parameters),
             prior=LogGamma(
                 shape=np.array([prior.shape for prior in priors]),

@@ -1,7 +1,8 @@
 """What the paper published about Frozen Lake: its Table 6 and two of its teachers."""
 
 from cisr.curricula import Switching, Threshold
-from cisr.reproduce import Published, PublishedRow
+from cisr.reproduce import Published
+from cisr.reproduced import PublishedRow
 
 FL_A = Switching(
     interventions=("SR1", "SR2", "HR"),
