@@ -84,6 +84,10 @@ class FiniteModel:
         """The number of each state vector."""
         return {tuple(row): number for number, row in enumerate(self.states.tolist())}
 
+    def lasting(self, horizon: int) -> int:
+        """Steps of an episode with this horizon: the environment's own time limit may be shorter."""
+        return horizon if self.time_limit is None else min(horizon, self.time_limit)
+
     def vector(self, number: int | np.integer[Any]) -> tuple[float, ...]:
         """The state vector of a state number, as plain numbers."""
         return tuple(self.states[number].tolist())

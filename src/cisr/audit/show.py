@@ -30,7 +30,9 @@ def numbers_table(exact: ExactAudit) -> Table:
         title=f"Exact numbers: {exact.n_states:,} states, {exact.n_actions} actions, {exact.horizon} steps",
         title_justify="left",
     )
-    columns = ("intervention", "highest P(failure)", "best return", "price", "P(failure) once alone ≤", "by Prop. 1 ≤")
+    columns = (
+        "intervention", "highest P(failure)", "best return ≤", "price ≥", "P(failure) once alone ≤", "by Prop. 1 ≤",
+    )  # fmt: skip
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")
     for one in exact.interventions:

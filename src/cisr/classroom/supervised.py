@@ -109,7 +109,10 @@ class Supervised:
         outcome = twin.step(parameters, envs.state, action, u)
         vector = twin.vector(outcome.state)
         move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
-        dangers = [danger(move) for danger in task.dangers.values()]
+        first, never = envs.account.steps == 0, jnp.zeros_like(outcome.terminated)
+        start = Move(state=twin.vector(envs.state), reward=jnp.zeros_like(outcome.reward), terminated=never)
+        # Whoever starts inside D fails in the first step.
+        dangers = [danger(move) | (first & danger(start)) for danger in task.dangers.values()]
         failed = jnp.any(jnp.stack(dangers), axis=0)
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
         fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
