@@ -169,8 +169,7 @@ def test_the_page_shows_broken_promises_and_audits_of_old_stores_as_not_checked(
 
 def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety():
     lander = get_task("lunar-lander")
-    short = dataclasses.replace(TASK, interventions=(dataclasses.replace(TASK.intervention("HR"), horizon=50),))
-    short = dataclasses.replace(short, safe_evaluation=None, rewind_like=None)
+    short = having(dataclasses.replace(TASK.intervention("HR"), horizon=50))
     for verdict in (*quick_audit(lander).verdicts, *quick_audit(short).verdicts):
         if verdict.counts:
             assert not verdict.eventual.given and verdict.eventual.failure_bound is None
@@ -180,7 +179,11 @@ def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety():
 def test_play_that_starts_in_danger_is_refuted():
     drowned = dataclasses.replace(TASK, model=None, make_env=drowning_env, twin=None, horizon=30)
     verdict = quick_audit(drowned)["HR"]
-    assert verdict.status == "refuted" and "20 of 20" in verdict.reason.replace("19 of 19", "20 of 20")
+    assert verdict.status == "refuted"
+    assert all(
+        attack.failures == attack.episodes == attack.steps - attack.rehearsals
+        for attack in verdict.falsification.attacks
+    )
 
 
 def drowning_env(**options):

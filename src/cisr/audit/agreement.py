@@ -2,8 +2,8 @@
 
 Support: every start and every move must be one that the model has, and episodes last as long as it says.
 
-Frequencies: a bet against the model. Before each start and each move, all that is staked is spread over what can follow,
-as often as it followed before in the same place (the model's probabilities p count as one observation); what does follow
+Frequencies: a bet against the model. Before each start and each move the whole stake is spread over what can follow,
+as often as it followed before in the same place (the model's probabilities p count as one observation); what follows
 pays 1/p. If the model is right the stake is a martingale that begins at 1, however play chooses its actions, so it ever
 reaches 1/α with probability α at most (Ville). Small differences take more play to show than is made here.
 """
@@ -112,9 +112,13 @@ class Bet:
         self._won[place] += math.log((p + seen[follows]) / (1 + seen.total()) / p)
         seen[follows] += 1
 
+    @property
+    def log_stake(self) -> float:
+        return sum(self._won.values())
+
     def exposed(self, model: FiniteModel) -> Disagreement | None:
         """The clearest case, where the stake says that the model is wrong."""
-        if sum(self._won.values()) < -math.log(ERROR_LEVEL):
+        if self.log_stake < -math.log(ERROR_LEVEL):
             return None
         place = max(self._won, key=lambda place: self._won[place])
         seen, chances = self.seen[place], self.table[place]

@@ -1,10 +1,10 @@
 """Exact numbers on a finite task and its interventions, by dynamic and linear programming.
 
 Limits on expected failures and rescues, each trigger by itself, as students have them. Sums: E[failures] ≤ κ_i and
-E[rescues] ≤ τ_i. Means: students are held to E[n/L] ≤ τ_i over episodes of L steps, which is not linear in the occupancy
-measure. L is at most T, so E[n] ≤ T·E[n/L] ≤ T·τ_i: the programs use that. It lets more policies through than students
-have, so what it says is the most is the most, and what it says is the best is a bound. A limit of 0 is the same in all
-of them and is kept exactly: actions from which the event could not be avoided for sure are struck out.
+E[rescues] ≤ τ_i. Means: students are held to E[n/L] ≤ τ_i over episodes of L steps, which is not linear in the
+occupancy measure. L is at most T, so E[n] ≤ T·E[n/L] ≤ T·τ_i: the programs use that. It lets through every policy that
+keeps the means and some that do not, so best returns are upper bounds then. A limit of 0 is the same in both forms and
+is kept exactly: actions from which the event could not be avoided for sure are struck out.
 """
 
 from __future__ import annotations

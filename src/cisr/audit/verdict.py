@@ -186,7 +186,9 @@ def eventual_safety(
     sums = f"{symbols} = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
     shorter = horizon < task_horizon
     if shorter:
-        reason = f"Episodes last {horizon:,} steps here and {task_horizon:,} in the task: of later steps nothing is known."
+        reason = (
+            f"Episodes last {horizon:,} steps here and {task_horizon:,} in the task: of later steps nothing is known."
+        )
     elif not condition:
         reason = f"{sums}: Proposition 1 does not apply."
     elif given:

@@ -129,9 +129,7 @@ class GymnasiumLane(Lane):
             tally.add(rows.step(np.asarray(acts.actions), observations))
         rows.close()
         return tuple(
-            None
-            if error
-            else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
+            None if error else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
             for error, episodes in zip(self.errors, tally.episodes, strict=True)
         )
 

@@ -88,8 +88,8 @@ def deployment_of(task: Task, episodes: Sequence[Episode], under: str) -> Deploy
     violation_score = task.violation_score(under)
     returns = [episode.total_reward for episode in episodes]
     scores = [
-        episode.total_reward if violation_score is None or not (episode.rescues or episode.failures) else violation_score
-        for episode in episodes
+        violation_score if violation_score is not None and (e.rescues or e.failures) else e.total_reward
+        for e in episodes
     ]
     return Deployment(
         under=under,
