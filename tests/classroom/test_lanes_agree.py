@@ -120,14 +120,11 @@ def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_lanes():
     supervised = Supervised(task, twin, [intervention])
     start = supervised.start(parameters, jnp.zeros((N, 0)), jnp.int32(0))
     rules = supervised.rules(intervention)
-    after, ours = supervised.step(parameters, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
+    _, ours = supervised.step(parameters, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
     assert any(env.unwrapped.s != 0 for env in envs.envs)  # moving on does not help
     for step in (ours, theirs):
         assert step.failed.all() and step.terminated.all()
         assert [task.outcome(ways.tolist()) for ways in step.ways] == ["home"] * N
-    home_again = after._replace(state=start.state)  # the rule is about starts, not about where later steps begin
-    moved, later = supervised.step(parameters, rules, home_again, jnp.full(N, 1), u, jnp.zeros((N, 0)))
-    np.testing.assert_array_equal(later.failed, moved.state == 0)
 
 
 @pytest.mark.parametrize("lane", ["gymnasium", "compiled"])

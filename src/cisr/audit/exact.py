@@ -80,6 +80,7 @@ def exact_audit(
 ) -> ExactAudit:
     """Audit the named interventions (None: all of the task's), and `none` for information.
 
+    What is proven is proven of the model; `cisr.audit.audit` also holds the model against the environment.
     `model` spares asking the task for its model a second time.
     """
     if isinstance(interventions, str):

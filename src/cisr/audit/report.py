@@ -132,9 +132,7 @@ def audit(
 
 def quick_audit(task: Task, progress: Progress = lambda what, steps: None) -> AuditReport:
     """What can be said in seconds: promises are checked, then the exact audit, or a few episodes of random play."""
-    longest = max(task.horizon_under(i) for i in (*task.interventions, NONE))
-    play = {"budget": 2 * QUICK_EPISODES * longest, "built_in": ("random", "sticky")}
-    return _audit(task, None, play, progress)
+    return _audit(task, None, {"budget": None, "built_in": ("random", "sticky")}, progress)
 
 
 def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], progress: Progress) -> AuditReport:
@@ -192,6 +190,8 @@ def _verdict(
         return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
     from cisr.audit.attack import falsify
 
+    if attack["budget"] is None:
+        attack = {**attack, "budget": 2 * QUICK_EPISODES * lasts}
     if not counts:  # nobody doubts that students can fail without help: random play shows how often
         enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
         attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
