@@ -167,13 +167,14 @@ def test_the_page_shows_broken_promises_and_audits_of_old_stores_as_not_checked(
     assert "were not checked" in safety_section({"interventions": told["interventions"]})
 
 
-def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety():
-    lander = get_task("lunar-lander")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety(hidden):
     short = having(dataclasses.replace(TASK.intervention("HR"), horizon=50))
-    for verdict in (*quick_audit(lander).verdicts, *quick_audit(short).verdicts):
-        if verdict.counts:
-            assert not verdict.eventual.given and verdict.eventual.failure_bound is None
-            assert "Episodes last" in verdict.eventual.reason
+    if hidden:
+        short = dataclasses.replace(short, model=None, make_env=opaque_env, twin=None)
+    eventual = quick_audit(short)["HR"].eventual
+    assert not eventual.given and eventual.failure_bound is None
+    assert "Episodes last 50 steps here and 201 in the task" in eventual.reason
 
 
 def test_play_that_starts_in_danger_is_refuted():
