@@ -301,6 +301,14 @@ def test_a_failure_ends_the_episode_even_where_the_environment_would_go_on():
     assert (info["cost"], info["intervention"]) == (1.0, "help")
 
 
+def test_an_episode_that_starts_in_danger_fails_in_its_first_step():
+    env = InducedCMDP(corridor(start=4, danger_at=4))
+    for _ in range(2):
+        env.reset()
+        _, _, terminated, truncated, info = env.step(RIGHT)
+        assert (terminated, truncated, info["cost"]) == (True, False, 1.0)
+
+
 def test_success_is_told_when_it_happens():
     steps = walk(corridor(start=7, danger_at=-1), [RIGHT, RIGHT], intervention="none")
     assert [step[4]["is_success"] for step in steps] == [False, True]

@@ -12,7 +12,7 @@ import pytest
 from classics import cart_pole, mountain_car, taxi
 from holes import World, brink, place, read, sled
 
-from cisr import Intervention, Place, Rewind, get_task
+from cisr import Intervention, Place, Rewind, ToStart, get_task
 from cisr.errors import ConfigError
 from cisr.testing import check_task
 
@@ -118,9 +118,11 @@ def test_a_bad_reset_is_named_with_the_state_that_was_rescued(fn, message):
     assert re.search(message, promise.message)
 
 
-def test_a_rewind_to_a_start_that_triggers_is_named():
-    promise = the_one(check_task(with_trigger(brink(), lambda s: s[..., 0] == 0.5, Rewind(1))))
-    assert "an episode can start there" in promise.message and promise.state == (0.5,)
+@pytest.mark.parametrize("reset", [Rewind(1), ToStart(), Place(lambda s, history, u: 0 * s)])
+def test_a_start_inside_the_trigger_set_is_named_for_every_reset(reset):
+    promise = the_one(check_task(with_trigger(brink(), lambda s: s[..., 0] == 0.5, reset)))
+    assert promise.what == "trigger 'rescues' of 'rail'" and promise.state == (0.5,)
+    assert promise.message == "holds where an episode starts"
 
 
 class Candle(World):

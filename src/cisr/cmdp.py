@@ -3,7 +3,7 @@
 One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
 trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward, unless the task
 has a reward of its own, and the episode clock runs on. A failure ends the episode, whatever the environment makes of
-it: D is a set of terminal states.
+it: D is a set of terminal states. Whoever starts inside D fails in the first step.
 
 `terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
 - a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
@@ -107,7 +107,7 @@ class InducedCMDPs:
         """Move, judge, rescue; ended episodes are left for `restart`."""
         rewards, terminated, cut_off, states, here = self._move(actions)
         move = Move(state=states, reward=rewards, terminated=terminated)
-        dangers = [self._judge(f"danger '{name}'", danger, move) & here for name, danger in self._dangers]
+        dangers = [held & here for held in self._in_danger(move)]
         success = self._judge("success", self.task.success, move) & here
         whose = f"of '{self.intervention.name}'"
         fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) & here for name, trigger in self._triggers]
@@ -180,6 +180,17 @@ class InducedCMDPs:
             if k not in self._left_out:
                 self._give_up(k, AnswerError(f"{what} paid {paid[k]}: it must pay finite numbers."))
         return np.where(np.isfinite(paid), paid, 0.0).astype(float)
+
+    def _in_danger(self, move: Move) -> list[np.ndarray]:
+        """Where each danger holds, (E,) each: after this move, or already where the episode started."""
+        held = [self._judge(f"danger '{name}'", danger, move) for name, danger in self._dangers]
+        first = self._account.steps == 0
+        if first.any():
+            n = len(self.envs)
+            start = Move(np.stack([past[0] for past in self._visited]), np.zeros(n), np.zeros(n, bool))
+            doomed = [self._judge(f"danger '{name}'", danger, start) & first for name, danger in self._dangers]
+            held = [moved | begun for moved, begun in zip(held, doomed, strict=True)]
+        return held
 
     def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""

@@ -5,6 +5,7 @@ A task may bring its own (`Task.model`); Gymnasium's toy-text environments show 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,10 @@ class FiniteModel:
         """The number of each state vector."""
         return {tuple(row): number for number, row in enumerate(self.states.tolist())}
 
+    def lasting(self, horizon: int) -> int:
+        """Steps of an episode with this horizon: the environment's own time limit may be shorter."""
+        return horizon if self.time_limit is None else min(horizon, self.time_limit)
+
     def vector(self, number: int | np.integer[Any]) -> tuple[float, ...]:
         """The state vector of a state number, as plain numbers."""
         return tuple(self.states[number].tolist())
@@ -132,12 +137,29 @@ def _toy_text_model(env: Any) -> FiniteModel | None:
         reward=reward[real].astype(float),
         terminated=terminated[real].astype(bool),
         start=np.array(start, float),
-        time_limit=None if env.spec is None else env.spec.max_episode_steps,
+        time_limit=_time_limit(env),
     )
 
 
+def _time_limit(env: Any) -> int | None:
+    """The shortest of the wrappers' own; a spec may name one that is not there."""
+    from gymnasium.wrappers import TimeLimit
+
+    limits = [layer._max_episode_steps for layer in _layers(env) if isinstance(layer, TimeLimit)]
+    return min(limits, default=None)
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """The wrappers, from the outermost on, and the environment itself."""
+    while env is not env.unwrapped:
+        yield env
+        env = env.env
+    yield env
+
+
 def _shows_its_core(env: Any) -> bool:
-    """Whether the wrappers leave moves and rewards as they are, so that the core's table speaks for all of it."""
+    """Whether the core's table speaks for all of it: wrappers that leave moves and rewards as they are, and `step` and
+    `reset` of Gymnasium's own in each layer, neither overridden by a subclass nor replaced on the object."""
     from gymnasium import ObservationWrapper, wrappers
 
     transparent = (
@@ -147,8 +169,10 @@ def _shows_its_core(env: Any) -> bool:
         wrappers.RecordEpisodeStatistics,
         wrappers.TimeLimit,
     )
-    while env is not env.unwrapped:
-        if not isinstance(env, transparent):
-            return False
-        env = env.env
-    return True
+    *around, core = _layers(env)
+    stock = all(
+        getattr(type(layer), name).__module__.startswith("gymnasium.") and name not in vars(layer)
+        for layer in (*around, core)
+        for name in ("step", "reset")
+    )
+    return stock and all(isinstance(layer, transparent) for layer in around)

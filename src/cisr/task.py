@@ -115,7 +115,7 @@ class Task:
     rewind_like: str | None = None
     """Name of the intervention whose trigger and tolerances the baselines `Back-x` take; they rewind x steps."""
     max_reward: float = 1.0
-    """R_max: a violation in M_0 scores −2·T·R_max."""
+    """R_max: an episode of M_0 with a rescue or a failure scores −2·T_0·R_max."""
     n_units: int = 10
     """N_s: interaction units that one student learns for."""
     deployment_steps: int = 10_000
@@ -204,6 +204,12 @@ class Task:
 
     def horizon_under(self, intervention: Intervention) -> int:
         return intervention.horizon or self.horizon
+
+    def violation_score(self, under: str) -> float | None:
+        """What replaces the return of an episode with a rescue or a failure, where `under` induces M_0."""
+        if under != self.safe_evaluation:
+            return None
+        return -2 * self.horizon_under(self.intervention(under)) * self.max_reward
 
     @property
     def choices(self) -> tuple[str, ...]:

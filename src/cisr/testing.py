@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from cisr.audit.agreement import disagreement
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.errors import ConfigError
-from cisr.intervention import Array, Intervention, Place, Rewind
+from cisr.intervention import Array, Intervention, Place
+from cisr.model import model_of
 from cisr.seeding import check_seed, derive_seed, generator
 from cisr.task import Move, Task
 
@@ -30,6 +32,8 @@ N_ALONE = 50
 """States that triggers are asked about one by one."""
 N_SITUATIONS = 12
 """States from which `place` is tried."""
+N_MODELLED = 3_000
+"""Steps of random play, at least, that a task's model is held against."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +56,12 @@ class BrokenPromise:
 def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> tuple[BrokenPromise, ...]:
     """The promises that a task breaks; empty when all is well.
 
-    States are collected in about `n_steps` of random play without an intervention. Then:
+    States are collected in about `n_steps` of random play without an intervention, more where the task has a model.
+    Then:
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
+    - the model, where there is one, has all starts and moves that were met, about as often as they were met;
+    - episodes start outside the trigger sets;
     - resets are functions of their arguments and land outside the trigger set;
     - `place` leads to the state that was read, shows what was seen there, and what follows is what would have followed
       up to a relative `tolerance`, because simulators keep single precision (and with equal random numbers: where they
@@ -66,8 +73,9 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
         raise ConfigError(f"The number of steps is {n_steps}: give at least 1.")
     found: dict[str, BrokenPromise] = {}
     try:
+        n_steps = n_steps if model_of(task) is None else max(n_steps, N_MODELLED)
         with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance) as trials:
-            for checks in ((_reading, _predicates), (_resets, _restoring, _solitude)):
+            for checks in ((_reading, _predicates), (_model, _starts, _resets, _restoring, _solitude)):
                 for promise in (promise for check in checks for promise in check(task, trials)):
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
@@ -146,16 +154,26 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
             return
 
 
+def _model(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+    """Random play in the environment is what the model says."""
+    model = model_of(task)
+    if model is not None and (found := disagreement(model, task.horizon, trials.ways)):
+        yield BrokenPromise(what="the model", message=found.message, state=_shown(found.state))
+
+
+def _starts(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+    """A rescue answers a move: whoever starts inside a trigger set is not rescued from there."""
+    for intervention in task.interventions:
+        for name, trigger in intervention.triggers.items():
+            for start in trials.starts[np.asarray(trigger(trials.starts))]:
+                what, message = f"trigger '{name}' of '{intervention.name}'", "holds where an episode starts"
+                yield BrokenPromise(what=what, message=message, state=_shown(start))
+
+
 def _resets(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
     for intervention in task.interventions:
-        what = f"reset of '{intervention.name}'"
-        if isinstance(intervention.reset, Rewind):
-            for start in trials.starts:
-                if bool(np.all(intervention.triggered(start[None]))):
-                    message = "goes back into the trigger set: an episode can start there"
-                    yield BrokenPromise(what=what, message=message, state=_shown(start))
-        elif isinstance(intervention.reset, Place):
-            yield from _placing(what, intervention, intervention.reset, trials)
+        if isinstance(intervention.reset, Place):
+            yield from _placing(f"reset of '{intervention.name}'", intervention, intervention.reset, trials)
 
 
 def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials) -> Iterator[BrokenPromise]:

@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_cmdps import evaluate, highest_failure, random_intervention, random_policy, random_task
+from random_cmdps import (
+    evaluate,
+    highest_failure,
+    random_intervention,
+    random_policy,
+    random_task,
+    starts_in_danger,
+    steps_of,
+)
 
 from cisr import NONE, Place, Rewind
 from cisr.audit.exact import exact_audit
@@ -27,10 +35,14 @@ def induced_by(task):
     return induce(judge(task, task.model()), task.interventions[0])
 
 
+def eventual(task, one):
+    return eventual_safety(one, task.constraint_form, task.kappa, steps_of(task, one), steps_of(task, NONE))
+
+
 def test_certified_exactly_when_no_policy_can_fail():
     seen = set()
     for seed in SEEDS:
-        task, _ = drawn(seed)
+        task, _ = drawn(seed, n_triggers=1 + seed % 3)
         audit = exact_audit(task)
         for one in audit.interventions:
             worst = one.numbers.highest_failure_probability
@@ -38,6 +50,37 @@ def test_certified_exactly_when_no_policy_can_fail():
             assert (one.learning.status == "certified") == (worst == 0.0), seed
             seen.add((one.name, one.learning.status))
     assert len(seen) == 4
+
+
+def test_certified_exactly_when_no_policy_can_fail_within_the_horizon_of_the_intervention():
+    seen = set()
+    for seed in SEEDS:
+        task, _ = drawn(seed, own_horizons=True, starts_in_danger=seed % 4 == 0)
+        for one in exact_audit(task).interventions:
+            intervention = task.intervention(one.name)
+            lasts, alone = steps_of(task, intervention), steps_of(task, NONE)
+            certified = one.learning.status == "certified"
+            assert certified == (highest_failure(task, intervention) == 0.0), seed
+            assert not certified or f"within {lasts} steps" in one.learning.reason
+            assert one.numbers is None or lasts == alone
+            seen.add((one.learning.status, (lasts > alone) - (lasts < alone)))
+    assert len(seen) == 6
+
+
+def test_a_start_in_danger_refutes_and_is_named():
+    found = 0
+    for seed in SEEDS:
+        task, _ = drawn(seed, starts_in_danger=True)
+        model = task.model()
+        doomed = [s for s in np.flatnonzero(model.start) if starts_in_danger(task, s)]
+        for one in exact_audit(task).interventions if doomed else ():
+            assert one.learning.status == "refuted"
+            assert f"Episodes start in danger: in state [{doomed[0]}]" in one.learning.reason
+            named = {v.state for v in one.learning.violations if v.kind == "starts in danger"}
+            assert named == {(s,) for s in doomed}
+            assert one.numbers is None and "start in danger" in one.numbers_note
+            found += 1
+    assert found > 50
 
 
 def test_where_proposition_2_holds_danger_is_out_of_reach():
@@ -67,40 +110,45 @@ def test_the_path_leads_to_the_offence_step_by_step():
         assert verdict.offences[0].state == here
 
 
-def test_proposition_1_holds_for_sampled_feasible_policies():
+@pytest.mark.parametrize("form", ["sum", "mean"])
+def test_proposition_1_holds_for_sampled_feasible_policies(form):
+    """With horizons of their own: where M_i ends before M, it is not given."""
     feasible = 0
     for seed in SEEDS:
-        task, rng = drawn(seed)
+        n_triggers = 1 + seed % 2
+        task, rng = drawn(seed, form=form, own_horizons=True, starts_in_danger=seed % 5 == 0, n_triggers=n_triggers)
         one = task.interventions[0]
-        task = replace(task, kappa=one.tau + one.kappa)
-        assert eventual_safety(one, "sum", task.kappa, task.horizon).given
+        lasts = steps_of(task, one)
+        task = replace(task, kappa=(one.kappa + n_triggers * one.tau) * (1 if form == "sum" else lasts))
+        verdict = eventual(task, one)
+        assert verdict == exact_audit(task)["random"].eventual
+        assert verdict.given == (lasts >= steps_of(task, NONE))
         for _ in range(4):
-            policy = random_policy(rng, task.model(), task.horizon)
-            failures, rescues, _, _ = evaluate(task, one, policy)
-            if failures <= one.kappa and rescues <= one.tau:
-                assert evaluate(task, NONE, policy)[0] <= task.kappa + 1e-12, seed
+            policy = random_policy(rng, task.model(), max(lasts, steps_of(task, NONE)))
+            if verdict.given and evaluate(task, one, policy).keeps(one, form):
+                fails = evaluate(task, NONE, policy).sums[0]
+                assert fails <= min(task.kappa, verdict.failure_bound) + 1e-12, seed
                 feasible += 1
     assert feasible > 100
 
 
 @pytest.mark.parametrize("form", ["sum", "mean"])
 def test_the_bounds_on_failures_without_a_teacher_hold(form):
+    """For policies that keep the tolerances as students are held to them: each trigger, and true per-episode means."""
     feasible = telling = 0
-    for seed in range(200):
-        task, rng = drawn(seed, form=form)
+    for seed in range(300):
+        task, rng = drawn(seed, form=form, n_triggers=1 + seed % 3)
         one, induced = task.interventions[0], induced_by(task)
         bound = first_trigger_bound(induced, form)
         optimum = best_return(induced, form)
         assert (bound is None) == (optimum is None)
-        proposition = eventual_safety(one, form, task.kappa, task.horizon).failure_bound
-        assert bound is None or bound <= proposition + 1e-6, seed
+        assert bound is None or bound <= eventual(task, one).failure_bound + 1e-6, seed
         for _ in range(4):
             policy = random_policy(rng, task.model(), task.horizon)
-            failures, rescues, steps, gained = evaluate(task, one, policy)
-            per = steps if form == "mean" else 1.0
-            if failures <= one.kappa * per and rescues <= one.tau * per:
-                assert evaluate(task, NONE, policy)[0] <= bound + 1e-6, seed
-                assert gained <= optimum.value + 1e-6, seed
+            kept = evaluate(task, one, policy)
+            if kept.keeps(one, form):
+                assert evaluate(task, NONE, policy).sums[0] <= bound + 1e-6, seed
+                assert kept.gained <= optimum.value + 1e-6, seed
                 feasible += 1
                 telling += bound < 1
     assert feasible > 100 and telling > 50
@@ -108,10 +156,18 @@ def test_the_bounds_on_failures_without_a_teacher_hold(form):
 
 def test_a_mean_within_the_tolerance_may_hide_failures_without_the_teacher():
     one = replace(NONE, name="one", tau=0.01)
-    assert eventual_safety(one, "sum", 0.01, 200).given
-    assert not eventual_safety(one, "mean", 0.01, 200).given
-    assert eventual_safety(one, "mean", 0.01, 200).failure_bound == 1.0
-    assert eventual_safety(replace(one, tau=0.0), "mean", 0.0, 200).given
+    assert eventual_safety(one, "sum", 0.01, 200, 200).given
+    assert not eventual_safety(one, "mean", 0.01, 200, 200).given
+    assert eventual_safety(one, "mean", 0.01, 200, 200).failure_bound == 1.0
+    assert eventual_safety(replace(one, tau=0.0), "mean", 0.0, 200, 200).given
+
+
+def test_where_the_intervention_ends_before_the_task_eventual_safety_is_not_given():
+    one = replace(NONE, name="one")
+    assert eventual_safety(one, "sum", 0.0, 2_000, 500).given
+    shorter = eventual_safety(one, "sum", 0.0, 500, 2_000)
+    assert not shorter.given and shorter.failure_bound is None
+    assert "last 500 steps here and 2,000 in the task" in shorter.reason
 
 
 def certified_by_proposition_2(kinds, n):
@@ -193,7 +249,7 @@ def test_failures_of_a_random_student_are_as_often_as_worked_out():
     task = replace(task, horizon=6, interventions=(random_intervention(np.random.default_rng(1), 6, ("place",)),))
     model, one, episodes = task.model(), task.interventions[0], 1500
     uniform = np.full((task.horizon, model.n_states, model.n_actions), 1 / model.n_actions)
-    expected = evaluate(task, one, uniform)[0]
+    expected = evaluate(task, one, uniform).sums[0]
     row, rng, failures = InducedCMDPs(task, one, [task.make_env()]), np.random.default_rng(0), 0
     row.seed([0])
     for _ in range(episodes):

@@ -65,7 +65,7 @@ def test_what_policies_can_earn_on_the_lake(audit):
 
 
 def test_what_the_lakes_interventions_cost(audit):
-    assert "E[rescues] ≤ τ_i·E[steps]" in audit["SR1"].numbers.limits
+    assert "E[rescues] ≤ T·τ_i" in audit["SR1"].numbers.limits
     for name in LAKE.intervention_names:
         numbers = audit[name].numbers
         assert numbers.price == pytest.approx(audit.numbers.best_return_never_failing - numbers.best_return)
@@ -145,6 +145,49 @@ def test_a_start_in_the_trigger_set_breaks_proposition_2():
     learning = exact_audit(with_interventions(replace(SR1, name="wide", trigger=on(0, *zone))))["wide"].learning
     assert learning.status == "certified" and not learning.by_proposition_2
     assert ("starts in the trigger set", (0,)) in {(v.kind, v.state) for v in learning.violations}
+
+
+def corridor(steps, horizon, own_horizon):
+    """Water after so many steps to the right, under an intervention that never helps."""
+    lake = Lake(("S" + "F" * (steps - 1) + "H", "F" * steps + "G"))
+    idle = replace(SR1, name="idle", trigger=lambda state: state[..., 0] < 0, tau=0.0, horizon=own_horizon)
+    return lake_task(lake, interventions=(idle,), safe_evaluation=None, rewind_like=None, horizon=horizon)
+
+
+def test_an_intervention_that_lasts_longer_than_the_task_is_searched_to_its_own_end():
+    idle = exact_audit(corridor(19, horizon=10, own_horizon=100))["idle"]
+    assert idle.learning.status == "refuted" and len(idle.learning.path) == 18
+    assert idle.eventual.given and idle.numbers is None
+    short = exact_audit(corridor(19, horizon=10, own_horizon=None))["idle"]
+    assert short.learning.reason.startswith("No policy can fail within 10 steps")
+
+
+def test_an_intervention_that_ends_before_the_task_gives_no_eventual_safety():
+    """Whoever walks right for 10 steps keeps all tolerances, and falls after 19."""
+    idle = exact_audit(corridor(19, horizon=100, own_horizon=10))["idle"]
+    assert idle.learning.status == "certified" and "within 10 steps" in idle.learning.reason
+    assert not idle.eventual.given and idle.eventual.failure_bound is None
+    assert json.loads(json.dumps(idle.to_json()))["eventual"]["failure_bound"] is None
+
+
+def test_an_environment_that_cuts_episodes_off_cuts_those_of_the_intervention_too():
+    task = corridor(19, horizon=30, own_horizon=100)
+    model = task.model()
+    limited = exact_audit(replace(task, model=lambda: replace(model, time_limit=15)))
+    assert limited["idle"].learning.reason.startswith("No policy can fail within 15 steps")
+    assert limited["idle"].eventual.given and limited["idle"].numbers is not None
+
+
+def test_a_start_in_the_water_is_refuted_and_drawn(tmp_path):
+    model = LAKE.model()
+    start = 0.75 * model.start
+    start[20] = 0.25
+    drowned = replace(LAKE, model=lambda: replace(model, start=start))
+    audit = exact_audit(drowned)
+    assert {one.learning.status for one in audit.interventions} == {"refuted"}
+    assert audit["HR"].learning.reason == "Episodes start in danger: in state [20] with probability 0.25."
+    assert audit["HR"].learning.offences == () and not audit["HR"].learning.by_proposition_2
+    audit_map(drowned, audit, tmp_path / "drowned.png")
 
 
 def test_back_x_can_be_audited_by_name():

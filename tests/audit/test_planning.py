@@ -26,12 +26,10 @@ def written_out(induced, form):
     for k in np.flatnonzero(induced.lands >= 0):
         for t in range(horizon - 1):
             flow[(t + 1) * n + induced.lands[k], t * pairs + model.pair[k]] -= model.probability[k]
-    tolerances = np.array([induced.intervention.kappa, induced.intervention.tau])
-    costs = np.stack([expected(induced.judged.failed), expected(induced.rescued)])
-    if form == "mean":
-        costs, limits = costs - tolerances[:, None], np.zeros(2)
-    else:
-        limits = tolerances
+    one = induced.intervention
+    costs = [expected(induced.judged.failed)]
+    costs += [expected(trigger(model.states[model.target])) for trigger in one.triggers.values()]
+    limits = np.array([one.kappa, *[one.tau] * len(one.triggers)]) * (horizon if form == "mean" else 1)
     answer = linprog(
         -np.tile(expected(model.reward), horizon),
         A_ub=np.tile(costs, horizon),
@@ -47,7 +45,7 @@ def written_out(induced, form):
 def test_mixtures_of_policies_solve_the_program_written_out(form):
     solved = 0
     for seed in range(150):
-        task = random_task(np.random.default_rng(seed), form=form)
+        task = random_task(np.random.default_rng(seed), form=form, n_triggers=1 + seed % 2)
         induced = induce(judge(task, task.model()), task.interventions[0])
         expected, optimum = written_out(induced, form), best_return(induced, form)
         assert (optimum is None) == (expected is None), seed

@@ -2,17 +2,20 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tiny
 
-from cisr import Intervention, Place, Rewind, Store, Study, get_task
+from cisr import Intervention, Place, Rewind, Store, Study, ToStart, get_task
 from cisr.audit import audit, quick_audit
 from cisr.audit.report import AUDIT, keep_quick_audit
 from cisr.audit.show import in_one_line
 from cisr.cli import main
 from cisr.errors import ConfigError
+from cisr.report.safety_section import safety_section
 
 TASK = get_task("frozen-lake")
 ZONE = TASK.intervention("SR1").triggered(np.arange(100)[:, None])
@@ -35,6 +38,9 @@ def into_the_zone(state, history, u):
     return np.full_like(state, np.flatnonzero(ZONE)[0])
 
 
+wide_task = having(
+    Intervention(name="wide", trigger=lambda s: ZONE[s[..., 0]] | (s[..., 0] == 0), reset=ToStart(), tau=0.1)
+)
 gap_task = having(Intervention(name="gap", trigger=gap, reset=Rewind(), tau=0.1))
 
 
@@ -118,7 +124,83 @@ def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path):
         assert {v["name"]: v["status"] for v in first["interventions"]}["SR2"] == "certified"
         assert keep_quick_audit(tiny.explosive, store) == first  # not asked again
         assert store.findings()[AUDIT] == first
-    assert in_one_line(first["interventions"]) == ("Learning safety: SR1, SR2, HR certified, no policy can fail.")
+    assert in_one_line(first) == "Learning safety: SR1, SR2, HR certified, no policy can fail."
+
+
+def beside(env, state):
+    """The tile to the right of the one asked for."""
+    return TASK.place(env, np.minimum(state + 1, 99))
+
+
+def test_a_wrong_place_is_certified_neither_by_a_whole_nor_by_a_quick_audit(tmp_path):
+    misplaced = dataclasses.replace(TASK, place=beside)
+    for report in (audit(misplaced), quick_audit(misplaced)):
+        assert report.refuted and report.exact is None
+        assert {verdict.status for verdict in report.verdicts if verdict.counts} == {"not audited"}
+        assert not any(verdict.eventual.given for verdict in report.verdicts)
+    with Store(tmp_path / "s.sqlite") as store:
+        told = in_one_line(keep_quick_audit(misplaced, store))
+    assert told.startswith("Learning safety: SR1, SR2, HR not audited. Broken promise: place: led elsewhere")
+
+
+def test_a_start_in_the_trigger_set_is_shown(tmp_path, monkeypatch, capfd):
+    monkeypatch.syspath_prepend(str(__file__).rpartition("/")[0])
+    assert exit_code("audit", "test_report:wide_task", "--out", tmp_path) == 1
+    printed = capfd.readouterr().out
+    assert "Broken promise: trigger 'rescues' of 'wide': holds where an episode starts, in state [0.]" in printed
+    assert "certified" not in printed
+
+
+def test_where_promises_cannot_be_checked_the_line_and_the_page_say_so():
+    program = (
+        "import sys; sys.modules['gymnasium'] = None\n"
+        "from cisr import get_task; from cisr.audit import quick_audit; from cisr.audit.show import in_one_line\n"
+        "print(in_one_line(quick_audit(get_task('frozen-lake')).to_json()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.endswith("can fail. The promises of the task's code were not checked.\n"), done.stderr
+
+
+def test_the_page_shows_broken_promises_and_audits_of_old_stores_as_not_checked():
+    told = quick_audit(dataclasses.replace(TASK, place=beside)).to_json()
+    assert "Broken promise: place: led elsewhere" in safety_section(told)
+    assert "were not checked" in safety_section({"interventions": told["interventions"]})
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety(hidden):
+    short = having(dataclasses.replace(TASK.intervention("HR"), horizon=50))
+    if hidden:
+        short = dataclasses.replace(short, model=None, make_env=opaque_env, twin=None)
+    eventual = quick_audit(short)["HR"].eventual
+    assert not eventual.given and eventual.failure_bound is None
+    assert "Episodes last 50 steps here and 201 in the task" in eventual.reason
+
+
+def test_play_that_starts_in_danger_is_refuted():
+    drowned = dataclasses.replace(TASK, model=None, make_env=drowning_env, twin=None, horizon=30)
+    verdict = quick_audit(drowned)["HR"]
+    assert verdict.status == "refuted"
+    assert all(
+        attack.failures == attack.episodes == attack.steps - attack.rehearsals
+        for attack in verdict.falsification.attacks
+    )
+
+
+def drowning_env(**options):
+    """Episodes begin in the water, from where stepping on would be no failure."""
+    import gymnasium
+
+    class Drowning(gymnasium.Wrapper):
+        def reset(self, **options):
+            _, info = self.env.reset(**options)
+            self.unwrapped.s = 20
+            return TASK.place(self, np.array([20])), info
+
+        def step(self, action):
+            return TASK.place(self, np.array([0])), 0.0, False, False, {}
+
+    return Drowning(TASK.make_env(**options))
 
 
 def test_an_audit_in_the_store_does_not_disturb_a_study(tmp_path):
@@ -130,9 +212,9 @@ def test_an_audit_in_the_store_does_not_disturb_a_study(tmp_path):
 
 def test_what_is_only_played_a_little_is_said_to_be_so():
     hidden = dataclasses.replace(TASK, model=None, make_env=opaque_env, twin=None, horizon=30)
-    verdicts = [verdict.to_json() for verdict in quick_audit(hidden).verdicts]
-    assert {v["status"] for v in verdicts if v["counts"]} == {"not refuted"}
-    assert "not certified, no failure seen in a little random play" in in_one_line(verdicts)
+    told = quick_audit(hidden).to_json()
+    assert {v["status"] for v in told["interventions"] if v["counts"]} == {"not refuted"}
+    assert "not certified, no failure seen in a little random play" in in_one_line(told)
 
 
 @pytest.mark.parametrize(

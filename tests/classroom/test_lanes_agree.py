@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import Intervention, Place, Rewind, Transition
+from cisr import Fixed, Intervention, Place, Rewind, Transition
+from cisr.classroom import Batch, Enrolment, Lesson, compiled, gymnasium
 from cisr.classroom.supervised import Supervised
 from cisr.cmdp import InducedCMDPs
 
@@ -105,6 +106,41 @@ def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, f
     assert theirs.costs.shape == (N, 3) and task.outcomes[:2] == ("lake", "south-east")
     assert seen[task.outcomes.index("south-east" if name == "none" else "timeout")]
     assert form == "mean" or name == "none" or (fired[1:] > 0).all()
+
+
+def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_lanes():
+    home = {"lake": tiny.compiled.danger, "home": lambda move: move.state[..., 0] == 0}
+    task = dataclasses.replace(LAKE, danger=home)
+    intervention, twin = task.intervention("none"), task.twin()
+    parameters = jax.tree.map(jnp.asarray, twin.parameters)
+    envs = InducedCMDPs(task, intervention, [task.make_env() for _ in range(N)])
+    envs.seed(range(N))
+    u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
+    theirs = envs.step(np.full(N, 1))
+    supervised = Supervised(task, twin, [intervention])
+    start = supervised.start(parameters, jnp.zeros((N, 0)), jnp.int32(0))
+    rules = supervised.rules(intervention)
+    _, ours = supervised.step(parameters, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
+    assert any(env.unwrapped.s != 0 for env in envs.envs)  # moving on does not help
+    for step in (ours, theirs):
+        assert step.failed.all() and step.terminated.all()
+        assert [task.outcome(ways.tolist()) for ways in step.ways] == ["home"] * N
+
+
+@pytest.mark.parametrize("lane", ["gymnasium", "compiled"])
+def test_in_safe_evaluation_a_failure_without_a_rescue_is_punished_by_its_own_horizon(lane):
+    idle = Intervention(name="idle", trigger=lambda s: s[..., 0] < 0, reset=Rewind(), tau=0.0, horizon=30)
+    task = dataclasses.replace(
+        tiny.compiled, name="idle-lake", interventions=(idle,), safe_evaluation="idle", rewind_like=None, n_units=1
+    )
+    student = Enrolment(name="student", policy=Fixed("idle"), config=tiny.student, seed=0)
+    train = {"gymnasium": gymnasium.train, "compiled": compiled.train}[lane]
+    lesson = Lesson(task=task, lane=lane, evaluate_under="idle")
+    *_, graduation = train(lesson, Batch(name="batch", enrolments=(student,)))
+    (deployment,) = graduation.deployments
+    failed = deployment.outcomes["failure"]
+    assert failed > 0.3 and not deployment.rescues
+    assert deployment.score == pytest.approx(failed * -2 * 30 * task.max_reward, abs=1.0)  # others earn little
 
 
 def _next_uniform(env) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
+from cisr import get_task
 from cisr.classroom.tally import Episode, Tally, deployment_of
 from cisr.cmdp import Step
 
@@ -115,7 +116,7 @@ def episode(total_reward, outcome, rescues=0, failures=0, steps=10):
 
 def test_a_deployment_sums_up_its_episodes():
     episodes = [episode(6.0, "success"), episode(-2.0, "timeout", rescues=3), episode(2.0, "failure", failures=1)]
-    deployment = deployment_of(tiny.task, episodes, "none", None)
+    deployment = deployment_of(tiny.task, episodes, "none")
     assert (deployment.episodes, deployment.steps, deployment.failures, deployment.rescues) == (3, 30, 1, 3)
     assert deployment.mean_return == deployment.score == 2.0
     assert deployment.outcomes == pytest.approx(
@@ -124,8 +125,15 @@ def test_a_deployment_sums_up_its_episodes():
     assert deployment.success == pytest.approx(1 / 3)
 
 
-def test_in_safe_evaluation_an_episode_with_a_rescue_scores_the_price_of_a_violation():
-    episodes = [episode(6.0, "success"), episode(-1.0, "rescue", rescues=1)]
-    deployment = deployment_of(tiny.task, episodes, "HR", violation_score=-100.0)
+@pytest.mark.parametrize("event", ["rescues", "failures"])
+def test_in_safe_evaluation_an_episode_with_a_rescue_or_a_failure_scores_the_price_of_a_violation(event):
+    episodes = [episode(6.0, "success"), episode(-1.0, "other", **{event: 1})]
+    deployment = deployment_of(tiny.task, episodes, "HR")
     assert deployment.mean_return == 2.5
-    assert deployment.score == (6.0 - 100.0) / 2
+    assert deployment.score == (6.0 - 2 * tiny.task.horizon * tiny.task.max_reward) / 2
+
+
+def test_the_price_of_a_violation_follows_the_horizon_of_the_safe_evaluation():
+    lander = get_task("lunar-lander")
+    assert lander.violation_score("Funnel") == -2 * 500 * 100.0
+    assert lander.violation_score("Wide") is None and lander.violation_score("none") is None

@@ -55,6 +55,8 @@ def taxi(**options):
         make_env=lambda **more: gymnasium.make("Taxi-v4", **options, **more),
         danger=lambda move: move.reward == -10,  # an illegal pickup or drop-off
         success=lambda move: move.terminated,
-        interventions=(Intervention(name="top row", trigger=lambda s: s[..., 0] < 100, reset=ToStart(), tau=0.1),),
+        interventions=(
+            Intervention(name="aboard", trigger=lambda s: s[..., 0] // 4 % 5 == 4, reset=ToStart(), tau=0.1),
+        ),
         horizon=200,
     )

@@ -3,7 +3,10 @@
 Nothing here uses `cisr.audit`: the rules of `cisr.cmdp` are written down a second time, one move after the other.
 """
 
+from collections import defaultdict
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -68,9 +71,10 @@ def random_model(rng, *, deterministic=False):
     )
 
 
-def random_intervention(rng, n, kinds=("rewind", "to start", "place"), name="random", share=0.5):
-    zone = rng.random(n) < share
-    zone[0] &= rng.random() < 0.2  # students start there
+def random_intervention(rng, n, kinds=("rewind", "to start", "place"), name="random", share=0.5, n_triggers=1):
+    """Several triggers overlap as chance has it; together they are as likely to fire as one."""
+    zones = rng.random((n_triggers, n)) < 1 - (1 - share) ** (1 / n_triggers)
+    zones[:, 0] &= rng.random() < 0.2  # students start there
     table = rng.integers(n, size=(n, n))  # where a student is put that enters a state (row) from another (column)
     kind = str(rng.choice(kinds))
     resets = {
@@ -80,42 +84,67 @@ def random_intervention(rng, n, kinds=("rewind", "to start", "place"), name="ran
         "place": Place(lambda state, history, u: np.array([table[state[0], history[-1, 0]]])),
     }
     tau, kappa = (float(rng.choice([0.0, 0.2, 0.6, 1.5])) for _ in range(2))
-    return Intervention(name=name, trigger=lambda s: zone[s[..., 0]], reset=resets[kind], tau=tau, kappa=kappa)
+    trigger = {f"zone {k}": (lambda s, zone=zone: zone[s[..., 0]]) for k, zone in enumerate(zones)}
+    return Intervention(name=name, trigger=trigger, reset=resets[kind], tau=tau, kappa=kappa)
 
 
-def random_task(rng, *, deterministic=False, form="sum", **options):
+def random_task(rng, *, deterministic=False, form="sum", starts_in_danger=False, own_horizons=False, **options):
     """Danger shows in the reward, or in the state, or in both."""
     model = random_model(rng, deterministic=deterministic)
     water = (rng.random(model.n_states) < 0.3) & (rng.random() < 0.7)
+    intervention = random_intervention(rng, model.n_states, **options)
+    horizon = int(rng.integers(1, 7))
+    if not starts_in_danger:
+        water &= model.start == 0
+    if own_horizons:  # M_i's is mostly not the task's, and the environment may cut both off
+        intervention = replace(intervention, horizon=int(rng.integers(1, 9)))
+        model = replace(model, time_limit=int(rng.integers(2, 8)) if rng.random() < 0.3 else None)
     return Task(
         name="random",
         make_env=lambda: TableEnv(model),
         model=lambda: model,
         danger=lambda move: (move.reward == FALL) | water[move.state[..., 0]],
         success=lambda move: move.terminated & (move.reward > 0),
-        interventions=(random_intervention(rng, model.n_states, **options),),
-        horizon=int(rng.integers(1, 7)),
+        interventions=(intervention,),
+        horizon=horizon,
         constraint_form=form,
     )
 
 
-def outcomes(task, intervention, state, action):
-    """One step in M_i, for rewinds of one: [(probability, reward, failed, rescued, where it leaves the student), …]."""
+def steps_of(task, intervention):
+    """How long an episode may last."""
+    own = task.horizon if intervention.horizon is None else intervention.horizon
+    limit = task.model().time_limit
+    return own if limit is None else min(own, limit)
+
+
+def starts_in_danger(task, state):
+    start = type("Move", (), {"state": task.model().states[state], "reward": 0.0, "terminated": False})
+    return bool(task.failed(start))
+
+
+def outcomes(task, intervention, state, action, first=False):
+    """One step in M_i, for rewinds of one: [(probability, reward, failed, fired, where it leaves the student), …].
+
+    `fired` is one bool for each trigger. In an episode's `first` step whoever starts in danger fails.
+    """
     table = []
     model = task.model()
+    doomed = first and starts_in_danger(task, state)
     for s, a, p, s_next, reward, terminated in rows(model):
         if (s, a) != (state, action):
             continue
         move = type("Move", (), {"state": model.states[s_next], "reward": reward, "terminated": terminated})
-        failed, rescued = bool(task.failed(move)), bool(intervention.triggered(model.states[s_next]))
+        failed = bool(task.failed(move)) or doomed
+        fired = tuple(bool(trigger(model.states[s_next])) for trigger in intervention.triggers.values())
         stands = s_next
-        if failed or terminated or (rescued and isinstance(intervention.reset, ToStart)):
+        if failed or terminated or (any(fired) and isinstance(intervention.reset, ToStart)):
             stands = None
-        elif rescued and isinstance(intervention.reset, Rewind):
+        elif any(fired) and isinstance(intervention.reset, Rewind):
             stands = s
-        elif rescued:
+        elif any(fired):
             stands = int(intervention.reset.fn(model.states[s_next], model.states[[s]], np.empty(0))[0])
-        table.append((p, reward, failed, rescued, stands))
+        table.append((p, reward, failed, fired, stands))
     return table
 
 
@@ -127,32 +156,51 @@ def highest_failure(task, intervention):
         if state is None or steps == 0:
             return 0.0
         return max(
-            sum(p * (1.0 if failed else worst(stands, steps - 1)) for p, _, failed, _, stands in steps_from[state, a])
+            sum(
+                p * (1.0 if failed else worst(stands, steps - 1))
+                for p, _, failed, _, stands in outcomes(task, intervention, state, a, first=steps == horizon)
+            )
             for a in range(model.n_actions)
         )
 
-    model = task.model()
-    steps_from = {
-        (s, a): outcomes(task, intervention, s, a) for s in range(model.n_states) for a in range(model.n_actions)
-    }
-    return sum(p * worst(s, task.horizon) for s, p in enumerate(model.start.tolist()))
+    model, horizon = task.model(), steps_of(task, intervention)
+    return sum(p * worst(s, horizon) for s, p in enumerate(model.start.tolist()) if p)
+
+
+class Evaluated(NamedTuple):
+    """A policy in M_i. Of failures and rescues by each trigger, (1 + k,): expected sums, and expected n/L."""
+
+    sums: np.ndarray
+    means: np.ndarray
+    gained: float
+
+    def keeps(self, intervention, form):
+        """Are these the tolerances that students are held to?"""
+        tolerance = np.array([intervention.kappa, *[intervention.tau] * (len(self.sums) - 1)])
+        return bool(((self.sums if form == "sum" else self.means) <= tolerance).all())
 
 
 def evaluate(task, intervention, policy):
-    """E[failures, rescues, steps, return] of a policy (T, n, actions) in M_i, by pushing its distribution forward."""
-    model = task.model()
-    here, total = model.start.copy(), np.zeros(4)
-    for t in range(task.horizon):
-        after = np.zeros_like(here)
-        for s in np.flatnonzero(here):
+    """A policy (T, n, actions) in M_i, by pushing its distribution over states and event counts forward."""
+    model, horizon = task.model(), steps_of(task, intervention)
+    nothing = (0,) * (1 + len(intervention.triggers))
+    here = {(s, nothing): p for s, p in enumerate(model.start.tolist()) if p}
+    sums, means, gained = np.zeros(len(nothing)), np.zeros(len(nothing)), 0.0
+    for t in range(horizon):
+        after = defaultdict(float)
+        for (s, counts), mass in here.items():
             for a in range(model.n_actions):
-                for p, reward, failed, rescued, stands in outcomes(task, intervention, s, a):
-                    mass = here[s] * policy[t, s, a] * p
-                    total += mass * np.array([failed, rescued, 1, reward])
-                    if stands is not None:
-                        after[stands] += mass
+                for p, reward, failed, fired, stands in outcomes(task, intervention, s, a, first=t == 0):
+                    share = mass * policy[t, s, a] * p
+                    now = tuple(n + event for n, event in zip(counts, (failed, *fired), strict=True))
+                    gained += share * reward
+                    if stands is None or t == horizon - 1:
+                        sums += share * np.array(now)
+                        means += share * np.array(now) / (t + 1)
+                    else:
+                        after[stands, now] += share
         here = after
-    return total
+    return Evaluated(sums, means, gained)
 
 
 def random_policy(rng, model, horizon):

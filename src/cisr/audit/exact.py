@@ -80,6 +80,7 @@ def exact_audit(
 ) -> ExactAudit:
     """Audit the named interventions (None: all of the task's), and `none` for information.
 
+    What is proven is proven of the model; `cisr.audit.audit` also holds the model against the environment.
     `model` spares asking the task for its model a second time.
     """
     if isinstance(interventions, str):
@@ -93,14 +94,14 @@ def exact_audit(
             "or use an environment that shows its table as `env.unwrapped.P` behind wrappers that leave it as it is."
         )
     judged = judge(task, model)
-    skipped = too_large(judged) or _own_reward(task)
+    skipped = too_large(judged) or _own_reward(task) or _starts_in_danger(judged)
     numbers = task_numbers(judged) if skipped is None else None
     audits = []
     for intervention in chosen:
-        limited = replace(judged, horizon=min(judged.horizon, task.horizon_under(intervention)))
-        induced = induce(limited, intervention)
-        note = skipped or not_markov(induced) or _own_time_limit(limited, judged) or ""
-        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, limited.horizon)
+        horizon = model.lasting(task.horizon_under(intervention))  # M_i's own: it may be longer or shorter than M's
+        induced = induce(replace(judged, horizon=horizon), intervention)
+        note = skipped or not_markov(induced) or _own_time_limit(horizon, judged) or ""
+        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, horizon, judged.horizon)
         audits.append(
             InterventionAudit(
                 name=intervention.name,
@@ -128,7 +129,11 @@ def _own_reward(task: Task) -> str | None:
     return None if task.reward is None else "No exact numbers: the task pays rewards of its own, which no model shows."
 
 
-def _own_time_limit(limited: Judged, judged: Judged) -> str | None:
-    if limited.horizon == judged.horizon:
+def _starts_in_danger(judged: Judged) -> str | None:
+    return "No exact numbers: episodes can start in danger." if judged.doomed.any() else None
+
+
+def _own_time_limit(horizon: int, judged: Judged) -> str | None:
+    if horizon == judged.horizon:
         return None
-    return f"No exact numbers: episodes last {limited.horizon} steps here and {judged.horizon} in the task."
+    return f"No exact numbers: episodes last {horizon} steps here and {judged.horizon} in the task."

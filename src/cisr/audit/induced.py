@@ -27,9 +27,15 @@ class Judged:
 
     model: FiniteModel
     horizon: int
-    """T: the task's horizon, or the environment's own time limit where that is shorter."""
+    """T: steps of an episode, the task's or an intervention's, or fewer where the environment itself cuts it off."""
     failed: np.ndarray  # (m,) bool: the move is a visit to D
     succeeded: np.ndarray  # (m,) bool
+    doomed: np.ndarray  # (n,) bool: a start inside D; the first step of its episodes is a failure, whatever it does
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where students can begin to act, (n,) bool."""
+        return np.asarray((self.model.start > 0) & ~self.doomed)
 
     @property
     def over(self) -> np.ndarray:
@@ -57,7 +63,8 @@ class Induced:
     judged: Judged
     intervention: Intervention
     trigger: np.ndarray  # (n,) bool: D_i
-    rescued: np.ndarray  # (m,) bool: counted as a rescue, even where the episode has ended and nobody is left to place
+    fired: np.ndarray  # (m, k) bool: by which of the k triggers a move is counted as a rescue, even where the episode
+    # has ended and nobody is left to place
     lands: np.ndarray  # (m,) state in which the student stands after the step; NOWHERE: the episode has ended
     placed: np.ndarray  # (m,) bool: a reset put the student where it lands, and this can happen
     explored: np.ndarray  # (n,) bool: states that M can reach, or M_i after a reset
@@ -68,14 +75,23 @@ class Induced:
     def model(self) -> FiniteModel:
         return self.judged.model
 
+    @property
+    def rescued(self) -> np.ndarray:
+        """Which moves are counted as a rescue, (m,) bool."""
+        return np.asarray(self.fired.any(axis=1))
+
 
 def judge(task: Task, model: FiniteModel) -> Judged:
+    """M, with its own horizon."""
+    n = model.n_states
     move = Move(state=model.states[model.target], reward=model.reward, terminated=model.terminated)
+    start = Move(state=model.states, reward=np.zeros(n), terminated=np.zeros(n, bool))
     return Judged(
         model=model,
-        horizon=task.horizon if model.time_limit is None else min(task.horizon, model.time_limit),
+        horizon=model.lasting(task.horizon),
         failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
         succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
+        doomed=(model.start > 0) & _bools(task.failed(start), n, f"danger of task '{task.name}'"),
     )
 
 
@@ -87,7 +103,11 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
     another reset put it.
     """
     model, reset, over = judged.model, intervention.reset, judged.over
-    trigger = _bools(intervention.triggered(model.states), model.n_states, f"trigger of '{intervention.name}'")
+    zones = [
+        _bools(trigger(model.states), model.n_states, f"trigger '{name}' of '{intervention.name}'")
+        for name, trigger in intervention.triggers.items()
+    ]
+    trigger = np.any(zones, axis=0)
     rescued = trigger[model.target]
     lands = np.where(over, NOWHERE, model.target)
     places = ~over & rescued  # moves after which somebody must be placed
@@ -100,7 +120,7 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
         # can be reached, and after how many steps at the earliest, are the same as for one step.
         lands[places] = model.source[places]
 
-    explored = model.start > 0
+    explored = judged.starts
     stands = ~trigger | explored  # where a student of M_i may stand
     placed = np.zeros_like(places)
     while True:
@@ -115,7 +135,8 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
         if not fresh.any() and (reached == explored).all():
             break
         explored = reached
-    return Induced(judged, intervention, trigger, rescued, lands, placed, explored, unmodelled)
+    fired = np.stack(zones, axis=1)[model.target]
+    return Induced(judged, intervention, trigger, fired, lands, placed, explored, unmodelled)
 
 
 def _beyond_a_graph(intervention: Intervention) -> str | None:

@@ -1,9 +1,10 @@
 """Exact numbers on a finite task and its interventions, by dynamic and linear programming.
 
-Limits on expected failures and rescues. Sums: E[failures] ≤ κ_i and E[rescues] ≤ τ_i. Means: students are held to the
-mean of n/t over episodes, which is not linear in the occupancy measure; the programs use the linear form
-E[failures] ≤ κ_i·E[steps] and E[rescues] ≤ τ_i·E[steps], where long episodes weigh more. A limit of 0 is the same in
-all of them and is kept exactly: actions from which the event could not be avoided for sure are struck out.
+Limits on expected failures and rescues, each trigger by itself, as students have them. Sums: E[failures] ≤ κ_i and
+E[rescues] ≤ τ_i. Means: students are held to E[n/L] ≤ τ_i over episodes of L steps, which is not linear in the
+occupancy measure. L is at most T, so E[n] ≤ T·E[n/L] ≤ T·τ_i: the programs use that. It lets through every policy that
+keeps the means and some that do not, so best returns are upper bounds then. A limit of 0 is the same in both forms and
+is kept exactly: actions from which the event could not be avoided for sure are struck out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from cisr.audit.induced import NOWHERE, Induced, Judged, induce
 from cisr.audit.planning import Optimum, Process, avoiding, best, highest, maximise
-from cisr.constraints import Form
+from cisr.constraints import Form, tolerances
 from cisr.intervention import NONE, Rewind
 
 MAX_STATES = 1_000
@@ -47,16 +48,16 @@ class InterventionNumbers:
     highest_failure_probability: float
     """That any policy can cause in M_i, feasible or not; 0 when certified."""
     limits: str
-    """Which form of the tolerances the programs used."""
+    """What the tolerances come to in the programs."""
     best_return: float | None
-    """In M_i under its tolerances. None: no policy meets them."""
+    """No policy within the tolerances earns more in M_i; for sums one earns this. None: no policy meets them."""
     price: float | None
-    """Best return in M among policies that never fail, minus `best_return`: what a student gives up that learns the
-    best feasible policy of M_i. Below 0 where rescues can be made use of."""
+    """Best return in M among policies that never fail, minus `best_return`: what a student gives up, at least, that
+    learns the best feasible policy of M_i. Below 0 where rescues can be made use of."""
     first_trigger_bound: float | None
-    """Upper bound on P(failure in M) of policies that are feasible in M_i under `limits`. None: there are none."""
-    proposition_1_bound: float
-    """The same by the argument behind Proposition 1; for means it holds for per-episode means as well."""
+    """Upper bound on P(failure in M) of policies that are feasible in M_i. None: there are none."""
+    proposition_1_bound: float | None
+    """The same by the argument behind Proposition 1."""
     note: str
     """What there is to say in words."""
 
@@ -101,13 +102,13 @@ def task_numbers(judged: Judged) -> TaskNumbers:
 
 
 def intervention_numbers(
-    induced: Induced, form: Form, task: TaskNumbers, proposition_1_bound: float
+    induced: Induced, form: Form, task: TaskNumbers, proposition_1_bound: float | None
 ) -> InterventionNumbers:
     optimum = best_return(induced, form)
     limits = (
-        "sums: E[failures] ≤ κ_i, E[rescues] ≤ τ_i"
+        "sums: E[failures] ≤ κ_i, E[rescues] ≤ τ_i for each trigger"
         if form == "sum"
-        else "means, in the linear form: E[failures] ≤ κ_i·E[steps], E[rescues] ≤ τ_i·E[steps]"
+        else "what means imply: E[failures] ≤ T·κ_i, E[rescues] ≤ T·τ_i for each trigger"
     )
     safest = task.best_return_never_failing
     note = ""
@@ -127,7 +128,7 @@ def intervention_numbers(
 
 
 def best_return(induced: Induced, form: Form) -> Optimum | None:
-    """The best return in M_i under its tolerances; None where no policy meets them."""
+    """The best return in M_i under its tolerances, for means an upper bound; None where no policy meets them."""
     return _limited(_process(induced, induced.model.reward), induced, form)
 
 
@@ -141,7 +142,8 @@ def first_trigger_bound(induced: Induced, form: Form) -> float | None:
         P(fails in M_i before any trigger) + Σ_{s', t} P(first trigger in s' at step t) · h(s', T − t),
 
     where every probability is one in M_i with a flag "has triggered". The largest value of this over all policies of
-    the flagged M_i that keep the tolerances, which include those of M_i, is a linear program.
+    the flagged M_i that keep the limits, which include the feasible ones of M_i, is a linear program. M and M_i have
+    the same T here.
     """
     judged, model = induced.judged, induced.model
     plain = _process(induced, judged.failed)
@@ -169,16 +171,16 @@ def _limited(process: Process, induced: Induced, form: Form) -> Optimum | None:
     copies = len(process.start) // induced.model.n_states
     harm = np.zeros(process.moves.shape[0], bool)
     costs, limits = [], []
-    for events, tolerance in (
-        (induced.judged.failed, induced.intervention.kappa),
-        (induced.rescued, induced.intervention.tau),
+    longest = 1 if form == "sum" else induced.judged.horizon
+    for events, tolerance in zip(
+        (induced.judged.failed, *induced.fired.T), tolerances(induced.intervention), strict=True
     ):
         expected = np.tile(_expected(induced, events), copies)  # (n * A,)
         if tolerance == 0:
             harm |= expected > 0
         else:
-            costs.append(expected if form == "sum" else expected - tolerance)
-            limits.append(tolerance if form == "sum" else 0.0)
+            costs.append(expected)
+            limits.append(longest * tolerance)
     allowed = avoiding(process.moves, harm, process.start, len(process.gain))
     if allowed is None:
         return None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 GROUND, DANGER, TRIGGER, INK = "#f4f6f8", "#24476b", "#f2b544", "#33404d"
 FAILURE, BAD_RESET, OUT_OF_REACH, START = "#c8102e", "#7b2d8b", "#7a8793", "#0b7a75"
 COLUMNS = 4
+STARTS = ("starts in danger", "starts in the trigger set")
 LETTERED = 24
 """Widest map on which start and goal are lettered."""
 
@@ -71,7 +72,7 @@ def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: Int
     _arrows(axes, width, _unreached(one), OUT_OF_REACH, 0.11)
     _arrows(axes, width, [(o.state, o.next_state) for o in one.learning.offences], FAILURE, 0.11)
     for violation in one.learning.violations:
-        if violation.kind == "starts in the trigger set":
+        if violation.kind in STARTS:
             _ring(axes, width, violation.state, START)
     axes.set_xlim(-0.1, width + 0.1)
     axes.set_ylim(height + 0.1, -0.1)
@@ -118,6 +119,8 @@ def _title(one: InterventionAudit) -> str:
         return f"{one.name}: certified{how[learning.by_proposition_2]}"
     if learning.status == "undecided":
         return f"{one.name}: not decided exactly\n"
+    if not learning.offences:
+        return f"{one.name}: refuted\nepisodes start in danger"
     first = learning.offences[0]
     return f"{one.name}: refuted, {len(learning.offences)} moves\nfirst: tile {first.state[0]:g}, action {first.action}"
 
@@ -132,7 +135,7 @@ def _legend(audit: ExactAudit) -> list[Any]:
         (FAILURE, "failure that nothing prevents"): any(one.learning.offences for one in audit.interventions),
         (OUT_OF_REACH, "failure that is out of reach"): any(_unreached(one) for one in audit.interventions),
         (BAD_RESET, "reset into the trigger set"): "resets into the trigger set" in kinds,
-        (START, "start in the trigger set"): "starts in the trigger set" in kinds,
+        (START, "start in danger or in the trigger set"): bool(kinds & {*STARTS}),
     }
     lines = [
         Line2D([], [], color=colour, linewidth=2, label=label)

@@ -33,7 +33,7 @@ class Reach:
 def explore(induced: Induced) -> Reach:
     """Where students of M_i can act: states reached with a step of the horizon left, so after at most T − 1."""
     model = induced.model
-    depth = np.where(model.start > 0, 0, UNREACHED)
+    depth = np.where(induced.judged.starts, 0, UNREACHED)
     chance = model.start.copy()  # (n,) of the shortest path found; the likeliest one is kept
     parent = np.full(model.n_states, UNREACHED)
     goes_on = induced.lands != NOWHERE

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.audit.exact import ExactAudit, exact_audit
 from cisr.audit.verdict import EventualSafety, check_confidence, eventual_safety
 from cisr.errors import ConfigError
 from cisr.intervention import NONE
+from cisr.lesson import AUDIT
 from cisr.model import model_of
 from cisr.seeding import check_seed
 from cisr.store import Store
@@ -61,9 +62,11 @@ class AuditReport:
     scale: str
     verdicts: tuple[Verdict, ...]
     exact: ExactAudit | None
-    """Proofs and numbers, for a finite task."""
+    """Proofs and numbers, for a finite task that breaks no promise."""
     broken: tuple[BrokenPromise, ...]
-    """Promises that the task's code breaks: where there are any, nothing here can be relied on."""
+    """Promises that the task's code breaks: where there are any, nothing is certified."""
+    promises_checked: bool
+    """False where there is no Gymnasium to check them with."""
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Verdict:
@@ -85,20 +88,18 @@ class AuditReport:
             "refuted": self.refuted,
             "interventions": [verdict.to_json() for verdict in self.verdicts],
             "exact": None if self.exact is None else self.exact.to_json(),
+            "promises_checked": self.promises_checked,
             "broken_promises": [str(promise) for promise in self.broken],
             "notes": list(self.notes),
         }
 
 
-AUDIT = "audit"
-"""The store's name for what it keeps of an audit."""
-
-
 def keep_quick_audit(task: Task, store: Store, progress: Progress = lambda what, steps: None) -> dict[str, Any]:
-    """The quick audit of a store's task, made when the store is new and kept in it: verdicts as JSON."""
+    """The quick audit of a store's task, made when the store is new and kept in it: verdicts and promises as JSON."""
     kept = store.findings().get(AUDIT)
     if kept is None:
-        kept = {"interventions": [verdict.to_json() for verdict in quick_audit(task, progress).verdicts]}
+        told = quick_audit(task, progress).to_json()
+        kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")}
         store.keep_findings(AUDIT, kept)
     return kept
 
@@ -123,19 +124,15 @@ def audit(
     check_confidence(confidence)
     check_seed(seed)
     attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
-    return _audit(task, interventions, {"budget": budget, **attack}, check=True, progress=progress)
+    return _audit(task, interventions, {"budget": budget, **attack}, progress)
 
 
 def quick_audit(task: Task, progress: Progress = lambda what, steps: None) -> AuditReport:
-    """What can be said in seconds: the exact audit, or a few episodes of random play; promises are not checked."""
-    longest = max(task.horizon_under(i) for i in (*task.interventions, NONE))
-    play = {"budget": 2 * QUICK_EPISODES * longest, "built_in": ("random", "sticky")}
-    return _audit(task, None, play, check=False, progress=progress)
+    """What can be said in seconds: promises are checked, then the exact audit, or a few episodes of random play."""
+    return _audit(task, None, {"budget": None, "built_in": ("random", "sticky")}, progress)
 
 
-def _audit(
-    task: Task, names: Sequence[str] | None, attack: dict[str, Any], *, check: bool, progress: Progress
-) -> AuditReport:
+def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], progress: Progress) -> AuditReport:
     if isinstance(names, str):
         raise ConfigError(f"The interventions to audit are {names!r}: give a list of names.")
     chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
@@ -144,23 +141,42 @@ def _audit(
     playable = importlib.util.find_spec("gymnasium") is not None
     notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
     broken: tuple[BrokenPromise, ...] = ()
-    if check and playable:
+    if playable:
         from cisr.testing import check_task
 
         broken = check_task(task)
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, progress) for name in (*chosen, NONE.name)]
+    if broken:  # what is proven is proven of code that keeps its promises
+        verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
     return AuditReport(
-        task=task.name, scale=task.scale, verdicts=tuple(verdicts), exact=exact, broken=broken, notes=tuple(notes)
+        task=task.name,
+        scale=task.scale,
+        verdicts=tuple(verdicts),
+        exact=exact,
+        broken=broken,
+        promises_checked=playable,
+        notes=tuple(notes),
     )
+
+
+def _withdrawn(verdict: Verdict) -> Verdict:
+    """A verdict on a task that breaks a promise: failures that were found stay, guarantees do not."""
+    reason = "The task's code breaks a promise: mend it and audit again."
+    if verdict.status == "certified":
+        verdict = replace(verdict, status="not audited", reason=reason)
+    if verdict.eventual.given:
+        verdict = replace(verdict, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
+    return verdict
 
 
 def _verdict(
     task: Task, name: str, exact: ExactAudit | None, attack: dict[str, Any], playable: bool, progress: Progress
 ) -> Verdict:
     intervention = task.intervention(name)
-    eventual = eventual_safety(intervention, task.constraint_form, task.kappa, task.horizon_under(intervention))
+    lasts = task.horizon_under(intervention)
+    eventual = eventual_safety(intervention, task.constraint_form, task.kappa, lasts, task.horizon)
     counts = name != NONE.name
     if exact is not None and exact[name].learning.status != "undecided":
         learning = exact[name].learning
@@ -171,6 +187,8 @@ def _verdict(
         return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
     from cisr.audit.attack import falsify
 
+    if attack["budget"] is None:
+        attack = {**attack, "budget": 2 * QUICK_EPISODES * lasts}
     if not counts:  # nobody doubts that students can fail without help: random play shows how often
         enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
         attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}

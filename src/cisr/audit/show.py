@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ def numbers_table(exact: ExactAudit) -> Table:
         title=f"Exact numbers: {exact.n_states:,} states, {exact.n_actions} actions, {exact.horizon} steps",
         title_justify="left",
     )
-    columns = ("intervention", "highest P(failure)", "best return", "price", "P(failure) once alone ≤", "by Prop. 1 ≤")
+    columns = (
+        "intervention", "highest P(failure)", "best return ≤", "price ≥", "P(failure) once alone ≤", "by Prop. 1 ≤",
+    )  # fmt: skip
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")
     for one in exact.interventions:
@@ -91,20 +93,28 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> list[
     return kept
 
 
-def in_one_line(interventions: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts, as JSON, for the start of a training."""
+def in_one_line(kept: Mapping[str, Any]) -> str:
+    """A quick audit, as a store keeps it, for the start of a training."""
+    interventions = kept["interventions"]
     words = {
         "certified": "certified, no policy can fail",
         "refuted": "refuted, students can fail",
         "not refuted": "not certified, no failure seen in a little random play",
-        "not audited": "not audited on this machine",
+        "not audited": "not audited",
     }
     told = [
         f"{', '.join(v['name'] for v in interventions if v['counts'] and v['status'] == status)} {said}"
         for status, said in words.items()
         if any(v["counts"] and v["status"] == status for v in interventions)
     ]
-    return f"Learning safety: {'; '.join(told)}."
+    return f"Learning safety: {'; '.join(told)}.{promises(kept)}"
+
+
+def promises(kept: Mapping[str, Any]) -> str:
+    """What is to be said of the promises of a task's code, beside the verdicts that rely on them."""
+    if not kept.get("promises_checked"):
+        return " The promises of the task's code were not checked."
+    return "".join(f" Broken promise: {promise}." for promise in kept["broken_promises"])
 
 
 def _eventual(verdict: Verdict) -> str:

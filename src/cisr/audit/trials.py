@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cisr.audit.agreement import Way
 from cisr.audit.play import RandomAttacker, StickyAttacker
 from cisr.cmdp import Env
 from cisr.intervention import Intervention
@@ -56,6 +57,7 @@ class Trials:
         self._first, self._second = task.make_env(), task.make_env()
         self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
         self._moves: list[Move] = []
+        self.ways: list[Way] = []
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
         self.moves = Move(*(np.array(column) for column in zip(*self._moves, strict=True)))
@@ -80,6 +82,7 @@ class Trials:
         player.begin(derive_seed(seed, "player"))
         observation, _ = env.reset(seed=seed)
         episode = [Moment(seed, (), np.array(task.read_state(env)))]
+        truncated = False
         for _ in range(task.horizon):
             before = episode[-1]
             action = player.act(observation, before.state)
@@ -91,6 +94,9 @@ class Trials:
             if terminated or truncated or self._fails(move):
                 break
         self._episodes.append(episode)
+        actions = episode[-1].actions
+        moves = self._moves[len(self._moves) - len(actions) :]
+        self.ways.append(Way([moment.state for moment in episode], actions, moves, bool(truncated)))
 
     def _fails(self, move: Move) -> bool:
         one = Move(*(np.array(part)[None] for part in move))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from cisr.audit.induced import Induced
-from cisr.audit.reachability import explore, failing_moves
+from cisr.audit.reachability import Reach, explore, failing_moves
 from cisr.constraints import Form, tolerances
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
@@ -19,7 +19,9 @@ from cisr.model import FiniteModel, said
 
 State = tuple[float, ...]
 Status = Literal["certified", "refuted", "undecided"]
-Kind = Literal["starts in the trigger set", "resets into the trigger set", "fails outside the trigger set"]
+Kind = Literal[
+    "starts in danger", "starts in the trigger set", "resets into the trigger set", "fails outside the trigger set"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,8 @@ class LearningSafety:
     """Whether students stay out of D while they learn, whatever they do."""
 
     status: Status
-    """`certified`: D is unreachable in M_i within the horizon, for every policy. `refuted`: `offences` can happen."""
+    """`certified`: D is unreachable in M_i within its horizon, for every policy. `refuted`: `offences` can happen, or
+    episodes start in D."""
     by_proposition_2: bool | None
     """Whether Proposition 2's conditions hold, which are sufficient and not necessary. None: not decided."""
     reason: str
@@ -73,7 +76,8 @@ class LearningSafety:
     offences: tuple[Offence, ...] = ()
     """Every failure that can happen in M_i, the soonest first."""
     path: tuple[PathStep, ...] = ()
-    """A shortest path from the start to the state of the first offence; empty when that is a start state."""
+    """A shortest path from the start to the state of the first offence; empty when that is a start state or there is
+    none."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -90,8 +94,8 @@ class EventualSafety:
     """κ_i"""
     task_kappa: float
     """κ"""
-    failure_bound: float
-    """What the argument behind Proposition 1 makes of P(failure in M), for policies feasible in M_i."""
+    failure_bound: float | None
+    """What the argument behind Proposition 1 makes of P(failure in M), for policies feasible in M_i. None: nothing."""
     reason: str
 
     def to_json(self) -> dict[str, Any]:
@@ -102,27 +106,16 @@ def learning_safety(induced: Induced) -> LearningSafety:
     violations = proposition_2(induced)
     reach = explore(induced)
     failing = failing_moves(induced, reach)
-    if len(failing):
-        model = induced.model
-        steps = [
-            PathStep(
-                state=model.vector(model.source[k]),
-                action=int(model.action[k]),
-                landed=model.vector(induced.lands[k]),
-                rescued=bool(induced.rescued[k]),
-            )
-            for k in reach.path(induced, int(model.source[failing[0]]))
-        ]
+    if len(failing) or induced.judged.doomed.any():
+        path = tuple(_path(induced, reach, failing[0])) if len(failing) else ()
         offences = tuple(_offences(induced, failing))
-        first = offences[0]
         return LearningSafety(
             status="refuted",
             by_proposition_2=False,
-            reason=f"In state {said(first.state)}, {_after(len(steps))}, action {first.action} fails "
-            f"with probability {first.probability:.4g} by moving to {said(first.next_state)}.",
+            reason=_how_it_fails(induced, offences, path),
             violations=violations,
             offences=offences,
-            path=tuple(steps),
+            path=path,
         )
     if induced.unmodelled:
         return LearningSafety(
@@ -148,9 +141,13 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
     outside D_i into D in one step. Then a student always stands outside D_i, where no move fails, so D is out of reach.
     """
     model, judged = induced.model, induced.judged
-    inside = induced.trigger | judged.dangerous  # (n,) D_i ∪ D
+    inside = induced.trigger | judged.dangerous | judged.doomed  # (n,) D_i ∪ D
     violations = [
-        Violation(kind="starts in the trigger set", state=model.vector(s), probability=float(model.start[s]))
+        Violation(
+            kind="starts in danger" if judged.doomed[s] else "starts in the trigger set",
+            state=model.vector(s),
+            probability=float(model.start[s]),
+        )
         for s in np.flatnonzero((model.start > 0) & inside)
     ]
     resets = np.flatnonzero(induced.placed)
@@ -163,37 +160,73 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
     return tuple(violations)
 
 
-def eventual_safety(intervention: Intervention, form: Form, kappa: float, horizon: int) -> EventualSafety:
-    """Proposition 1: τ_i + κ_i ≤ κ, where it applies.
+def eventual_safety(
+    intervention: Intervention, form: Form, kappa: float, horizon: int, task_horizon: int
+) -> EventualSafety:
+    """Proposition 1: τ_i + κ_i ≤ κ, where it applies. `horizon` is M_i's own, T_i; M's is T.
 
-    Until the first rescue M and M_i are the same process, so whoever fails in M has failed in M_i before any rescue, or
-    was rescued there at least once:
+    Until the first rescue M and M_i are the same process. Let T_i ≥ T. Whoever fails in the T steps of M has failed in
+    these steps of M_i before any rescue, or was rescued there at least once, by one of the k triggers:
 
-        P(failure in M) ≤ E[failures in M_i] + E[rescues in M_i].
+        P(failure in M) ≤ E[failures in M_i] + Σ_k E[rescues in M_i by trigger k],
 
-    Sums: that is at most κ_i + τ_i, and a failure ends the episode, so E[failures in M] is the left side: the
-    proposition. Means: an episode of at most T steps with a rescue has a mean of at least 1/T, so the right side is at
-    most T·(κ_i + τ_i), and the mean of failures in M is at most the left side. τ_i + κ_i ≤ κ is not enough then,
-    unless both are 0: one rescue among 200 steps under the teacher may be one failure in the first step without it.
+    and events of M_i after step T can only add to the right side. Sums: it is at most κ_i + k·τ_i, and a failure ends
+    the episode, so E[failures in M] is the left side: the proposition. Means: an episode of at most T_i steps with an
+    event has a mean of at least 1/T_i, so the right side is at most T_i·(κ_i + k·τ_i), and the mean of failures in M is
+    at most the left side. τ_i + κ_i ≤ κ is not enough then, unless both are 0: one rescue among 200 steps under the
+    teacher may be one failure in the first step without it.
+
+    T_i < T: a policy may keep all tolerances of M_i and fail at step T_i + 1 of M, so nothing follows.
     """
     total = sum(tolerances(intervention))
+    k = len(intervention.triggers)
+    symbols = "τ_i + κ_i" if k == 1 else f"{k}·τ_i + κ_i"
     bound = total if form == "sum" else horizon * total
     condition, given = (x <= kappa or math.isclose(x, kappa) for x in (total, bound))
-    sums = f"τ_i + κ_i = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
-    if not condition:
+    sums = f"{symbols} = {total:g} {'≤' if condition else '>'} κ = {kappa:g}"
+    shorter = horizon < task_horizon
+    if shorter:
+        reason = (
+            f"Episodes last {horizon:,} steps here and {task_horizon:,} in the task: of later steps nothing is known."
+        )
+    elif not condition:
         reason = f"{sums}: Proposition 1 does not apply."
     elif given:
         reason = f"{sums}: every policy feasible here is feasible in the task (Proposition 1)."
     else:
-        reason = f"{sums}, but Proposition 1 is about sums: per-episode means need T·(τ_i + κ_i) = {bound:g} ≤ κ."
+        reason = f"{sums}, but Proposition 1 is about sums: per-episode means need T·({symbols}) = {bound:g} ≤ κ."
     return EventualSafety(
-        given=given,
+        given=given and not shorter,
         tau=intervention.tau,
         kappa=intervention.kappa,
         task_kappa=kappa,
-        failure_bound=min(1.0, bound),
+        failure_bound=None if shorter else min(1.0, bound),
         reason=reason,
     )
+
+
+def _how_it_fails(induced: Induced, offences: Sequence[Offence], path: Sequence[PathStep]) -> str:
+    model = induced.model
+    if len(doomed := np.flatnonzero(induced.judged.doomed)):
+        s = doomed[0]
+        return f"Episodes start in danger: in state {said(model.vector(s))} with probability {model.start[s]:.4g}."
+    first = offences[0]
+    return (
+        f"In state {said(first.state)}, {_after(len(path))}, action {first.action} fails "
+        f"with probability {first.probability:.4g} by moving to {said(first.next_state)}."
+    )
+
+
+def _path(induced: Induced, reach: Reach, failing: int) -> Iterable[PathStep]:
+    """The shortest way to where a move fails."""
+    model = induced.model
+    for k in reach.path(induced, int(model.source[failing])):
+        yield PathStep(
+            state=model.vector(model.source[k]),
+            action=int(model.action[k]),
+            landed=model.vector(induced.lands[k]),
+            rescued=bool(induced.rescued[k]),
+        )
 
 
 def _after(steps: int) -> str:

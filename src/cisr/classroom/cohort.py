@@ -35,7 +35,7 @@ class Sums(NamedTuple):
 
     episodes: Array  # ()
     total_reward: Array  # ()
-    score: Array  # () total reward, or the score of a violation where an episode had a rescue
+    score: Array  # () total reward, or the score of a violation where an episode had a rescue or a failure
     constraint_values: Array  # (m,)
     failures: Array  # () over all steps
     rescues: Array  # () over all steps
@@ -243,7 +243,7 @@ def _add(
     """Enter one step of E environments: events where `counted`, whole episodes where `ended`."""
     ways = jnp.concatenate([stepped.ways, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
     outcome = jax.nn.one_hot(jnp.argmax(ways, axis=-1), ways.shape[-1])  # the first way that holds
-    punished = (envs.rescues > 0) & ~jnp.isnan(violation_score)
+    punished = (envs.rescues + envs.failures > 0) & ~jnp.isnan(violation_score)
     scores = jnp.where(punished, violation_score, envs.total_reward)
     return Sums(
         episodes=sums.episodes + ended.sum(),

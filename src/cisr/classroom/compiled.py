@@ -63,9 +63,9 @@ class CompiledLane(Lane):
         if all(self.errors):
             return (None,) * len(self.students)
         rules = self._rules([self.task.intervention(under)] * len(self.students))
-        safe = under == self.task.safe_evaluation
-        violation_score = np.float32(-2 * self.task.horizon * self.task.max_reward if safe else np.nan)
-        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), violation_score)
+        violation_score = self.task.violation_score(under)
+        score = np.float32(np.nan if violation_score is None else violation_score)
+        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), score)
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
         visits = np.asarray(seen, int)
         deployments = [

@@ -130,11 +130,8 @@ class GymnasiumLane(Lane):
             acts = self.program.act(learners, observations, seeds, t, self.task.deterministic_deployment)
             tally.add(rows.step(np.asarray(acts.actions), observations))
         rows.close()
-        violation_score = -2 * self.task.horizon * self.task.max_reward if under == self.task.safe_evaluation else None
         return tuple(
-            None
-            if error
-            else deployment_of(self.task, [e for e in episodes if e.began < budget], under, violation_score)
+            None if error else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
             for error, episodes in zip(self.errors, tally.episodes, strict=True)
         )
 

@@ -33,7 +33,7 @@ class Deployment:
     episodes: int
     mean_return: float
     score: float
-    """The mean return; in M_0 an episode with a rescue counts −2·T·R_max instead."""
+    """The mean return; in M_0 an episode with a rescue or a failure counts −2·T_0·R_max instead, T_0 its horizon."""
     failures: int
     rescues: int
     outcomes: Mapping[str, float]

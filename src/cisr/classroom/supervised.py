@@ -44,6 +44,7 @@ class Envs(NamedTuple):
     failures: Array  # (E,)
     rescues: Array  # (E,)
     began: Array  # (E,) when the episode began, in steps
+    doomed: Array  # (E, n) by which dangers its start is inside D: the first step is a failure and ends it
 
 
 class Stepped(NamedTuple):
@@ -99,7 +100,9 @@ class Supervised:
         vector = self.twin.vector(state)
         visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
         length = jnp.ones(n, jnp.int32)
-        return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32))
+        start = Move(state=vector, reward=zeros, terminated=jnp.zeros(n, bool))
+        doomed = jnp.stack([danger(start) for danger in self.task.dangers.values()], axis=-1)
+        return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32), doomed)
 
     def step(
         self, parameters: Any, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
@@ -109,7 +112,7 @@ class Supervised:
         outcome = twin.step(parameters, envs.state, action, u)
         vector = twin.vector(outcome.state)
         move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
-        dangers = [danger(move) for danger in task.dangers.values()]
+        dangers = [danger(move) | envs.doomed[:, k] for k, danger in enumerate(task.dangers.values())]
         failed = jnp.any(jnp.stack(dangers), axis=0)
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
         fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
@@ -138,6 +141,7 @@ class Supervised:
             failures=envs.failures + failed,
             rescues=envs.rescues + rescued,
             began=envs.began,
+            doomed=envs.doomed,
         )
         values = constraints.value(task.constraint_form, account, rules.tolerance)
         ways = jnp.stack([*dangers, task.success(move), sent_back, truncated], axis=-1)

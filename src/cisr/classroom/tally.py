@@ -83,12 +83,13 @@ class Tally:
         self._failures[k, e] = self._rescues[k, e] = 0
 
 
-def deployment_of(task: Task, episodes: Sequence[Episode], under: str, violation_score: float | None) -> Deployment:
-    """Sum up the episodes of a deployment; `violation_score` replaces the return of episodes with a rescue."""
+def deployment_of(task: Task, episodes: Sequence[Episode], under: str) -> Deployment:
+    """Sum up the episodes of a deployment."""
+    violation_score = task.violation_score(under)
     returns = [episode.total_reward for episode in episodes]
     scores = [
-        episode.total_reward if violation_score is None or not episode.rescues else violation_score
-        for episode in episodes
+        violation_score if violation_score is not None and (e.rescues or e.failures) else e.total_reward
+        for e in episodes
     ]
     return Deployment(
         under=under,

@@ -194,7 +194,7 @@ def say_what_is_safe(task: Task, store: Store) -> None:
 
     with counting(err, f"Auditing {task.name}") as progress:
         kept = keep_quick_audit(task, store, progress)
-    out.print(in_one_line(kept["interventions"]), soft_wrap=True, markup=False, highlight=False)
+    out.print(in_one_line(kept), soft_wrap=True, markup=False, highlight=False)
 
 
 def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:

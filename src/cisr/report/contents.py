@@ -93,8 +93,8 @@ class Contents:
     comparisons: tuple[ComparisonRecord, ...]
     """Those that are not repetitions of the reproduction."""
     reproduction: ReproductionRecord | None
-    audit: tuple[Mapping[str, Any], ...]
-    """The verdict on each intervention, as the store keeps it; empty where there was no audit."""
+    audit: Mapping[str, Any]
+    """The quick audit as the store keeps it; empty where there was none."""
     trajectories: Mapping[str, Mapping[str, Any]]
     """By comparison, then by student: episodes as JSON, see `cisr.trajectories.Trajectory`."""
 
@@ -174,7 +174,7 @@ def contents_of(store: Store, source: str) -> Contents:
         studies=tuple(studies),
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
-        audit=tuple(found.get("audit", {}).get("interventions", ())),
+        audit=found.get("audit", {}),
         trajectories={name: found.get(finding_name(name), {}) for name in (*runs, FINDING)},
     )
 

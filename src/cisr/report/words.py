@@ -62,4 +62,4 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
 def where_deployed(under: str) -> str:
     if under == "none":
         return "in the task itself, without any intervention"
-    return f"under {under}, the task's safe evaluation; an episode with a rescue there is scored −2·T·R_max"
+    return f"under {under}, the task's safe evaluation; an episode with a rescue or a failure is scored −2·T_0·R_max"

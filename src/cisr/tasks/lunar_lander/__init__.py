@@ -1,9 +1,11 @@
 """Lunar Lander as in the paper, on Gymnasium's stock `LunarLander-v3`.
 
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
-interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. They are not certified: a student
-under them can crash, though it rarely does. Chimney and Funnel are our own answer to the holes that `cisr audit` finds
-in them; teachers choose from the paper's two.
+interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. A student under them can crash,
+though it rarely does: `cisr audit` refutes both. Chimney and Funnel are our own answer to the holes that it finds in
+them; teachers choose from the paper's two. The safe evaluation M_0 is Funnel, the wider of the two that are not
+refuted. It is not certified either: what is known is a bound on what attackers did under it
+(`docs/results/lunar-lander.md`).
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         ),
         horizon=HORIZON,
         constraint_form="sum",
-        safe_evaluation="Wide",
+        safe_evaluation="Funnel",
         max_reward=100.0,
         n_units=21 if noisy else 16,
         deployment_steps=100_000,

@@ -1,0 +1,136 @@
+"""Is the environment what its model says? Random play of the real one is held against the model.
+
+Support: every start and every move must be one that the model has, and episodes last as long as it says.
+
+Frequencies: a bet against the model. Before each start and each move the whole stake is spread over what can follow,
+as often as it followed before in the same place (the model's probabilities p count as one observation); what follows
+pays 1/p. If the model is right the stake is a martingale that begins at 1, however play chooses its actions, so it ever
+reaches 1/α with probability α at most (Ville). Small differences take more play to show than is made here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cisr.model import FiniteModel, said
+from cisr.task import Move
+
+ERROR_LEVEL = 1e-6
+"""α: how often a right model is accused of wrong frequencies, at most."""
+START = "start"
+
+
+class Way(NamedTuple):
+    """An episode of M as it was played, L steps long."""
+
+    states: Sequence[np.ndarray]  # (d,) each; L + 1
+    actions: Sequence[Any]  # L
+    moves: Sequence[Move]  # L
+    cut_off: bool
+    """Whether the environment itself cut it off after the last step."""
+
+
+class Disagreement(NamedTuple):
+    """Where an environment does not do what its model says."""
+
+    message: str
+    state: np.ndarray  # (d,)
+
+
+class Follows(NamedTuple):
+    """What a move leads to."""
+
+    state: int
+    reward: float
+    terminated: bool
+
+
+def disagreement(model: FiniteModel, horizon: int, ways: Sequence[Way]) -> Disagreement | None:
+    """The first thing that the model does not allow, else what happens far too often or too rarely."""
+    table: dict[Hashable, dict[Hashable, float]] = defaultdict(lambda: defaultdict(float))
+    for s, a, p, *follows in zip(*(getattr(model, name).tolist() for name in _COLUMNS), strict=True):
+        table[s, a][Follows(*follows)] += p
+    table[START] = {s: float(model.start[s]) for s in np.flatnonzero(model.start).tolist()}
+    bet = Bet(table)
+    for way in ways:
+        for found in _unknown(model, horizon, way, bet):
+            return found
+    return bet.exposed(model)
+
+
+def _unknown(model: FiniteModel, horizon: int, way: Way, bet: Bet) -> Iterator[Disagreement]:
+    """What the model does not allow in an episode; everything else is bet on."""
+    numbers = [model.numbers.get(tuple(state.tolist())) for state in way.states]
+    if numbers[0] not in bet.table[START]:
+        yield Disagreement("an episode started here, and none does in the model", way.states[0])
+        return
+    bet.on(START, numbers[0])
+    for k, (action, move) in enumerate(zip(way.actions, way.moves, strict=True)):
+        place = (numbers[k], int(action))
+        follows = _matching(bet.table.get(place, {}), numbers[k + 1], move)
+        if follows is None:
+            told = f"{said(tuple(way.states[k + 1].tolist()))} with reward {move.reward:g}"
+            end = " and the episode's end" if move.terminated else ""
+            message = f"action {place[1]} led to {told}{end}, which the model does not have"
+            yield Disagreement(message, way.states[k])
+            return
+        bet.on(place, follows)
+    lasted, lasts = len(way.moves), model.lasting(horizon)
+    if lasted > lasts:
+        message = f"an episode went on after {lasts} steps, the model's time limit"
+        yield Disagreement(message, way.states[lasts])
+    elif way.cut_off and lasted < lasts:
+        message = f"the environment cut an episode off after {lasted} steps: give the model this time_limit"
+        yield Disagreement(message, way.states[-1])
+
+
+def _matching(known: Mapping[Hashable, float], number: int | None, move: Move) -> Hashable | None:
+    """The model's own record of a move; rewards may differ by the rounding of single precision."""
+    for follows in known:
+        assert isinstance(follows, Follows)
+        same_end = (follows.state, follows.terminated) == (number, move.terminated)
+        if same_end and math.isclose(follows.reward, move.reward, rel_tol=1e-6, abs_tol=1e-9):
+            return follows
+    return None
+
+
+class Bet:
+    """The bet against a model: what can follow in each place (`START`, or a state and action), with probabilities."""
+
+    def __init__(self, table: Mapping[Hashable, Mapping[Hashable, float]]) -> None:
+        self.table = table
+        self.seen: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
+        self._won: dict[Hashable, float] = defaultdict(float)  # logarithms of what each place added to the stake
+
+    def on(self, place: Hashable, follows: Hashable) -> None:
+        p, seen = self.table[place][follows], self.seen[place]
+        self._won[place] += math.log((p + seen[follows]) / (1 + seen.total()) / p)
+        seen[follows] += 1
+
+    @property
+    def log_stake(self) -> float:
+        return sum(self._won.values())
+
+    def exposed(self, model: FiniteModel) -> Disagreement | None:
+        """The clearest case, where the stake says that the model is wrong."""
+        if self.log_stake < -math.log(ERROR_LEVEL):
+            return None
+        place = max(self._won, key=lambda place: self._won[place])
+        seen, chances = self.seen[place], self.table[place]
+        tries = seen.total()
+        odd: Any = max(chances, key=lambda follows: abs(seen[follows] / tries - chances[follows]))
+        counted = f"{seen[odd]} of {tries}"
+        if place == START:
+            message = f"{counted} episodes started here, the model says {chances[odd]:.3g} of them"
+            return Disagreement(message, model.states[odd])
+        assert isinstance(place, tuple)
+        led = f"action {place[1]} led to {said(model.vector(odd.state))} {counted} times"
+        return Disagreement(f"{led}, the model says {chances[odd]:.3g} of them", model.states[place[0]])
+
+
+_COLUMNS = ("source", "action", "probability", "target", "reward", "terminated")
