@@ -126,6 +126,7 @@ def test_a_store_of_another_task_is_nothing_to_test_against(capfd, tmp_path, flo
     assert "is a store of 'lunar-lander': give one of 'tiny-lake'" in refused(capfd, *words)
 
 
+@pytest.mark.usefixtures("box2d")
 def test_a_curriculum_found_for_one_kind_of_student_is_applied_to_another(capfd, tmp_path):
     found = tmp_path / "found.json"
     save_policy(parse_curriculum("LL-A", get_task("lunar-lander"))[1], found)
@@ -197,6 +198,16 @@ def test_students_of_another_kind_have_another_store_and_are_refused_by_the_firs
 def test_wrong_names_and_numbers_get_one_line(capfd, tmp_path, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     assert says in refused(capfd, *words)
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "reproduce", "audit", "bench"])
+def test_without_box2d_the_lander_says_what_to_install(tmp_path, command):
+    (tmp_path / "Box2D.py").write_text("raise ImportError")  # found before one that is installed, by workers as well
+    words = [sys.executable, "-m", "cisr", command, "lunar-lander", *(["Wide"] if command == "compare" else [])]
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "cisr: Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'.\n"
 
 
 @pytest.mark.parametrize(
