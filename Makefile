@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUNS := runs
 
 .PHONY: help setup setup-dev run test lint clean
@@ -22,11 +23,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --constraint constraints.txt
+	$(INSTALL) --editable .
+	@$(INSTALL) --only-binary :all: --editable '.[lander]' 2>/dev/null || \
+		echo "Without Lunar Lander: there is no wheel of Box2D for this Python. All else works."
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 run: $(VENV)/core

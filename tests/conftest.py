@@ -8,7 +8,13 @@ os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache
 
 
 @pytest.fixture(scope="session")
-def flown(tmp_path_factory):
+def box2d():
+    """What flies a lander needs it."""
+    pytest.importorskip("Box2D", reason="Lunar Lander needs Box2D: pip install 'cisr[lander]'")
+
+
+@pytest.fixture(scope="session")
+def flown(box2d, tmp_path_factory):
     """A store with landers that hardly know anything, two under a published teacher and two under none."""
     import tiny
 

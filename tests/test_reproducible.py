@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def command(store: Path, workers: int, task: str = "tiny:task") -> list[str]:
 
 def cells(store: Path) -> dict[str, object]:
     """Every cell of a store apart from times, and every byte of its weights."""
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db:
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         found: dict[str, object] = {}
         for table in tables:
@@ -34,7 +35,7 @@ def cells(store: Path) -> dict[str, object]:
 
 def units_on_disk(store: Path) -> int:
     try:
-        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
             return db.execute("SELECT count(*) FROM units").fetchone()[0]
     except sqlite3.Error:
         return 0

@@ -1,4 +1,5 @@
 import sqlite3
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -234,6 +235,14 @@ def test_a_store_of_a_newer_version_is_left_alone(tmp_path):
     db.close()
     with pytest.raises(StoreError, match="newer version of cisr"):
         Store(tmp_path / "store")
+
+
+def test_a_store_that_cannot_be_opened_is_not_left_locked(tmp_path, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(sqlite3, "connect", Mock(side_effect=sqlite3.OperationalError("unable to open")))
+        with pytest.raises(StoreError, match="unable to open"):
+            Store(tmp_path / "store")
+    Store(tmp_path / "store").close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all, just text" * 50, b"x"])

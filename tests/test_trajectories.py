@@ -24,6 +24,7 @@ from cisr.trajectories import (
 )
 
 TASK = tiny.lander
+pytestmark = pytest.mark.usefixtures("box2d")
 
 
 def idle(observation):

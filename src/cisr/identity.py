@@ -11,6 +11,7 @@ from typing import Any
 import cisr
 from cisr.classroom import Lesson
 from cisr.curricula.space import Real
+from cisr.errors import CisrError
 from cisr.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
 from cisr.students.config import Population, StudentConfig
 from cisr.task import Task
@@ -70,6 +71,8 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
     """None where none can be made: students will say why."""
     try:
         env = make_env()
+    except CisrError:
+        raise
     except Exception:
         return None
     with contextlib.closing(env):

@@ -55,6 +55,7 @@ def failures_of_held_actions(name, n=40, steps=500):
     return failures
 
 
+@pytest.mark.usefixtures("box2d")
 def test_held_actions_fail_under_wide_but_not_under_ours():
     assert failures_of_held_actions("Wide") > 0
     assert [failures_of_held_actions(name) for name in OURS] == [0, 0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.box2d.lunar_lander import heuristic
 
 import cisr  # noqa: F401 (registers the environments)
 from cisr import ConfigError, Perceptron, get_task
@@ -15,6 +14,7 @@ from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX,
 
 TASK = get_task("lunar-lander")
 NOTHING, MAIN = 0, 2
+pytestmark = pytest.mark.usefixtures("box2d")
 
 
 def started(seed=0, task=TASK):
@@ -66,12 +66,19 @@ def test_the_state_begins_with_what_gymnasium_shows():
         np.testing.assert_allclose(TASK.read_state(env)[:HULL], observation, atol=1e-6)
 
 
+def pilot(env, observation):
+    """Gymnasium's own."""
+    from gymnasium.envs.box2d.lunar_lander import heuristic  # cannot be imported without Box2D
+
+    return heuristic(env.unwrapped, observation)
+
+
 def landing(seed=0):
     """A lander with both feet on the ground, before it has come to rest."""
     env = TASK.make_env()
     observation, _ = env.reset(seed=seed)
     while not (observation[LEFT_LEG] and observation[RIGHT_LEG]):
-        observation = env.step(heuristic(env.unwrapped, observation))[0]
+        observation = env.step(pilot(env, observation))[0]
     return env
 
 
@@ -169,7 +176,7 @@ def test_coming_to_rest_is_success():
     observation, _ = env.reset(seed=0)
     ended = False
     while not ended:
-        observation, reward, terminated, truncated, info = env.step(heuristic(env.unwrapped, observation))
+        observation, reward, terminated, truncated, info = env.step(pilot(env, observation))
         ended = terminated or truncated
     assert info["is_success"] and terminated and reward == 100 and not info["cost"]
 

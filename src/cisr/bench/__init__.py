@@ -142,6 +142,10 @@ def bench(
     measured = [lane for lane in LANES if lane in lanes and lane not in reasons]
     if not measured:
         raise ConfigError(" ".join(reasons.values()) or "There is no lane to measure: name at least one.")
+    if measured != ["compiled"]:
+        from cisr.classroom.gymnasium import specs_of
+
+        specs_of(task)  # what is wrong with its environment is said before anything is started
     for reason in reasons.values():
         say(reason)
 

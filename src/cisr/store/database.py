@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +61,20 @@ class Database:
     def __init__(self, path: Path | None, *, read_only: bool) -> None:
         self._path = path
         self._read_only = read_only
-        self._lock: int | None = None
+        self._held = ExitStack()  # the lock and the connection, to let go in the opposite order
         with self.guard():
-            if read_only:
-                address = self._address_to_read()
-                self._check_header()
-            elif path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._check_header()
-                self._take_lock()
-            self._connection = sqlite3.connect(
-                address if read_only else path or ":memory:", uri=read_only, isolation_level=None
-            )
             try:
+                if read_only:
+                    address = self._address_to_read()
+                    self._check_header()
+                elif path is not None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._check_header()
+                    self._take_lock()
+                self._connection = sqlite3.connect(
+                    address if read_only else path or ":memory:", uri=read_only, isolation_level=None
+                )
+                self._held.callback(self._connection.close)
                 self._begin_to_read() if read_only else self._begin_to_write()
             except BaseException:
                 self.close()
@@ -83,10 +84,7 @@ class Database:
         return f"The store {self._path}" if self._path else "The store"
 
     def close(self) -> None:
-        self._connection.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._held.close()
 
     def copy_to(self, path: Path) -> None:
         """The whole database as another file."""
@@ -138,15 +136,15 @@ class Database:
         self.execute("BEGIN")  # all that is read belongs to one moment
         found = self._format()
         if found < FORMAT:  # a reader changes nothing: what it reads is a copy
+            self.execute("ROLLBACK")
             file, self._connection = self._connection, sqlite3.connect(":memory:", isolation_level=None)
-            with closing(file):
-                file.rollback()
-                file.backup(self._connection)
+            self._held.callback(self._connection.close)
+            file.backup(self._connection)
             self._migrate(found)
 
     def _migrate(self, found: int) -> None:
-        with self.transaction():
-            for number in range(found, FORMAT):
+        for number in range(found, FORMAT):
+            with self.transaction():
                 for statement in MIGRATIONS[number].split(";"):
                     self.execute(statement)
                 self.execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
@@ -189,8 +187,9 @@ class Database:
         except ImportError:  # no such locks on this system
             return
         assert self._path is not None
-        self._lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        self._held.callback(os.close, lock)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise StoreError(f"{self} is in use by another process: wait for it, or give another path.") from error

@@ -6,8 +6,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 
 from cisr.cmdp import InducedCMDP
+from cisr.errors import ConfigError
 from cisr.seeding import derive_seed
 from cisr.tasks.lunar_lander import lunar_lander
 
@@ -39,7 +41,10 @@ class NoisySensors(gymnasium.Wrapper[np.ndarray, int, np.ndarray, int]):
 
 def make_env(sensor_variance: float, **options: Any) -> gymnasium.Env[Any, Any]:
     """Without Gymnasium's outer wrappers, which cost a tenth of a step: the time limit is the task's."""
-    env = gymnasium.make("LunarLander-v3", **options).unwrapped
+    try:
+        env = gymnasium.make("LunarLander-v3", **options).unwrapped
+    except DependencyNotInstalled as error:
+        raise ConfigError("Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'.") from error
     return NoisySensors(env, sensor_variance) if sensor_variance else env
 
 
