@@ -3,7 +3,8 @@
 One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
 trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward, unless the task
 has a reward of its own, and the episode clock runs on. A failure ends the episode, whatever the environment makes of
-it: D is a set of terminal states. Whoever starts inside D fails in the first step.
+it: D is a set of terminal states. Whoever starts inside D fails in the first step, and whoever is put there by a rescue
+fails in the step of the rescue.
 
 `terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
 - a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
@@ -31,6 +32,8 @@ from cisr.seeding import derive_seed
 from cisr.task import Move, Task, Transition
 
 Env = gymnasium.Env[Any, Any]
+ROUNDING = 1e-3
+"""By how much `place` may miss a state: simulators keep single precision."""
 
 
 class Step(NamedTuple):
@@ -50,8 +53,9 @@ class Step(NamedTuple):
 class InducedCMDPs:
     """E environments of one task under one intervention, stepped together.
 
-    An environment that raises, or answers what its spaces do not allow, is reported to `on_error(k, error)` and left
-    out from then on: its answers are zeros and its episode never ends. Without `on_error` the error is the caller's.
+    An environment that raises, or answers what its spaces do not allow, is reported to `on_error(k, error, judged)` and
+    left out from then on: its answers are zeros and its episode never ends. `judged` says whether the step in which it
+    broke could be judged by the state that it left. Without `on_error` the error is the caller's.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class InducedCMDPs:
         task: Task,
         intervention: Intervention,
         envs: Sequence[Env],
-        on_error: Callable[[int, Exception], None] | None = None,
+        on_error: Callable[[int, Exception, bool], None] | None = None,
     ) -> None:
         self.task = task
         self.intervention = intervention
@@ -112,11 +116,16 @@ class InducedCMDPs:
         whose = f"of '{self.intervention.name}'"
         fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) & here for name, trigger in self._triggers]
         failed, rescued = reduce(or_, dangers), reduce(or_, fired)
+        terminated = terminated | failed
+        after = self._rescue(states, rescued, terminated)
+        if isinstance(self.intervention.reset, Place) and rescued.any():
+            landed = self._standing_in_danger(after)
+            dangers = [held | (there & rescued & ~terminated) for held, there in zip(dangers, landed, strict=True)]
+            failed = reduce(or_, dangers)
+            terminated = terminated | failed
         self._account, costs = constraints.book(
             self.task.constraint_form, self._account, np.stack([failed, *fired], axis=-1), self._tolerance
         )
-        terminated = terminated | failed
-        after = self._rescue(states, rescued, terminated)
         sent_back = rescued & ~terminated & isinstance(self.intervention.reset, ToStart)
         terminated = terminated | sent_back
         truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated & here
@@ -158,7 +167,8 @@ class InducedCMDPs:
                     self._observations[k], sound = seen, True
                 except Exception as error:
                     reward, ended, late = 0.0, False, False
-                    self._give_up(k, error)
+                    state, sound = self._last_seen(env, like=state)
+                    self._give_up(k, error, judged=sound)
             rewards.append(reward)
             terminated.append(ended)
             cut_off.append(late)
@@ -186,11 +196,15 @@ class InducedCMDPs:
         held = [self._judge(f"danger '{name}'", danger, move) for name, danger in self._dangers]
         first = self._account.steps == 0
         if first.any():
-            n = len(self.envs)
-            start = Move(np.stack([past[0] for past in self._visited]), np.zeros(n), np.zeros(n, bool))
-            doomed = [self._judge(f"danger '{name}'", danger, start) & first for name, danger in self._dangers]
-            held = [moved | begun for moved, begun in zip(held, doomed, strict=True)]
+            doomed = self._standing_in_danger(np.stack([past[0] for past in self._visited]))
+            held = [moved | (begun & first) for moved, begun in zip(held, doomed, strict=True)]
         return held
+
+    def _standing_in_danger(self, states: np.ndarray) -> list[np.ndarray]:
+        """Where each danger holds, (E,) each, of states (E, d) that nobody moved to: starts, and ends of rescues."""
+        n = len(self.envs)
+        still = Move(states, np.zeros(n), np.zeros(n, bool))
+        return [self._judge(f"danger '{name}'", danger, still) for name, danger in self._dangers]
 
     def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
@@ -199,23 +213,38 @@ class InducedCMDPs:
         for k, is_rescued in enumerate(rescued.tolist()):
             if not is_rescued:
                 self._visited[k].append(states[k])
-            elif not to_start:
+            elif not to_start and k not in self._left_out:
                 try:
                     after[k] = self._reset(k, states[k])
                     if not terminated[k]:
-                        seen = self.task.place(self.envs[k], after[k])
-                        self._observations[k] = self._answers.observation(seen, f"`place` of task '{self.task.name}'")
+                        self._observations[k] = self._placed(self.envs[k], after[k])
                 except Exception as error:
                     self._give_up(k, error)
         return after
 
-    def _give_up(self, k: int, error: Exception) -> None:
+    def _last_seen(self, env: Env, like: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Where an environment broke, if it still can tell: a step may end in danger and in an error."""
+        try:
+            return checked_state(self.task.read_state(env), like=like), True
+        except Exception:
+            return like, False
+
+    def _placed(self, env: Env, state: np.ndarray) -> np.ndarray:
+        """Put an environment into a state and see that it is there; returns the observation."""
+        who = f"`place` of task '{self.task.name}'"
+        observation = self._answers.observation(self.task.place(env, state.copy()), who)
+        now = checked_state(self.task.read_state(env), like=state)
+        if not np.allclose(now, state, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
+            raise AnswerError(f"{who} was asked for the state {state.tolist()} and led to {now.tolist()}.")
+        return observation
+
+    def _give_up(self, k: int, error: Exception, judged: bool = True) -> None:
         """Leave an environment out that broke. A broken contract concerns all, and so does a lack of memory."""
         everyones = isinstance(error, TaskError | MemoryError) and not isinstance(error, AnswerError)
         if self._on_error is None or everyones:
             raise error
         self.leave_out(k)
-        self._on_error(k, error)
+        self._on_error(k, error, judged)
 
     def close(self) -> None:
         for env in self.envs:

@@ -81,7 +81,8 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
         )
     if not store.agrees(settings):
         store.settle(settings)
-        store.drop_finding(AUDIT)  # it was about another task
+        if "code" in kept:
+            store.drop_finding(AUDIT)  # it was about another task
         if unknown and lesson.task.version is None:
             log.warning(
                 "%s: changes cannot be told of %s: give the task a `version`, and another one when they change.",

@@ -170,9 +170,13 @@ def _shows_its_core(env: Any) -> bool:
         wrappers.TimeLimit,
     )
     *around, core = _layers(env)
-    stock = all(
-        getattr(type(layer), name).__module__.startswith("gymnasium.") and name not in vars(layer)
-        for layer in (*around, core)
-        for name in ("step", "reset")
-    )
+    stock = all(_is_stock(layer, name) for layer in (*around, core) for name in ("step", "reset"))
     return stock and all(isinstance(layer, transparent) for layer in around)
+
+
+def _is_stock(layer: Any, name: str) -> bool:
+    """Whether a method is defined by a class of Gymnasium, in code of Gymnasium: `functools.wraps` lends names only."""
+    cls = next(base for base in type(layer).__mro__ if name in vars(base))
+    method = vars(cls)[name]
+    where = getattr(method, "__globals__", {}).get("__name__", "")
+    return name not in vars(layer) and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cisr.audit.agreement import disagreement
+from cisr.audit.excursions import twin_excursions
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Place
@@ -32,8 +33,6 @@ N_ALONE = 50
 """States that triggers are asked about one by one."""
 N_SITUATIONS = 12
 """States from which `place` is tried."""
-N_MODELLED = 3_000
-"""Steps of random play, at least, that a task's model is held against."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +72,9 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
         raise ConfigError(f"The number of steps is {n_steps}: give at least 1.")
     found: dict[str, BrokenPromise] = {}
     try:
-        n_steps = n_steps if model_of(task) is None else max(n_steps, N_MODELLED)
-        with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance) as trials:
-            for checks in ((_reading, _predicates), (_model, _starts, _resets, _restoring, _solitude)):
+        modelled = model_of(task) is not None
+        with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, modelled=modelled) as trials:
+            for checks in ((_reading, _predicates), (_resets, _restoring, _solitude), (_starts, _model)):
                 for promise in (promise for check in checks for promise in check(task, trials)):
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
@@ -155,10 +154,16 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
 
 
 def _model(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
-    """Random play in the environment is what the model says."""
+    """Random play in the environment is what the model says, and so is that of the twin."""
     model = model_of(task)
-    if model is not None and (found := disagreement(model, task.horizon, trials.ways)):
+    if model is None:
+        return
+    if found := disagreement(task, model, trials.seen.ways, trials.seen.starts):
         yield BrokenPromise(what="the model", message=found.message, state=_shown(found.state))
+    if task.twin is not None and not found:
+        twins = twin_excursions(task, trials.seed)
+        if found := disagreement(task, model, twins.ways):
+            yield BrokenPromise(what="the twin", message=found.message, state=_shown(found.state))
 
 
 def _starts(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
@@ -196,6 +201,8 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
             message = f"put the student into {_short(put)}: give finite numbers"
         elif bool(np.all(intervention.triggered(put[None]))):
             message = f"put the student into {_short(put)}, which is in the trigger set"
+        elif bool(np.all(trials.task.failed(Move(put[None], np.zeros(1), np.zeros(1, bool))))):
+            message = f"put the student into {_short(put)}, which is in danger"
         else:
             continue
         yield BrokenPromise(what=what, message=message, state=_shown(state))

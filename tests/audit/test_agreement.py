@@ -13,8 +13,8 @@ from random_cmdps import random_task
 from cisr import get_task
 from cisr.audit import audit, quick_audit
 from cisr.audit.agreement import Bet, disagreement
+from cisr.audit.excursions import N_STEPS, excursions
 from cisr.audit.show import in_one_line
-from cisr.audit.trials import Trials
 from cisr.model import model_of
 from cisr.testing import check_task
 
@@ -22,8 +22,8 @@ TABLE = model_of(lake())
 
 
 def met(task, model=None, n_steps=600, seed=0):
-    with Trials(task, seed, n_steps, 1e-4) as trials:
-        return disagreement(model or model_of(task), task.horizon, trials.ways)
+    seen = excursions(task, seed, n_environments=max(n_steps // N_STEPS, 1), n_resets=n_steps // 20)
+    return disagreement(task, model or model_of(task), seen.ways, seen.starts)
 
 
 def test_environments_that_follow_their_models_are_not_accused():

@@ -17,7 +17,7 @@ from random_cmdps import (
 
 from cisr import NONE, Place, Rewind
 from cisr.audit.exact import exact_audit
-from cisr.audit.induced import induce, judge
+from cisr.audit.induced import NOWHERE, induce, judge
 from cisr.audit.numbers import best_return, first_trigger_bound
 from cisr.audit.reachability import explore
 from cisr.audit.verdict import eventual_safety, learning_safety
@@ -175,7 +175,7 @@ def certified_by_proposition_2(kinds, n):
     for seed in itertools.count():
         task, rng = drawn(seed, kinds=kinds, share=0.6)
         induced = induced_by(task)
-        if learning_safety(induced).by_proposition_2 and induced.placed.any():
+        if learning_safety(induced).by_proposition_2 and (induced.put != NOWHERE).any():
             n -= 1
             yield task, induced, rng
         if n == 0:
@@ -185,7 +185,7 @@ def certified_by_proposition_2(kinds, n):
 def test_one_mutated_reset_is_caught_where_it_happens():
     for task, induced, rng in certified_by_proposition_2(("place",), 40):
         one, model = task.interventions[0], induced.model
-        k = rng.choice(np.flatnonzero(induced.placed))
+        k = rng.choice(np.flatnonzero(induced.put != NOWHERE))
         pair = (int(model.target[k]), int(model.source[k]))
         wrong = int(rng.choice(np.flatnonzero(induced.trigger)))
 
@@ -203,7 +203,7 @@ def test_one_state_missing_from_the_trigger_is_caught_by_its_name():
     for task, induced, _ in certified_by_proposition_2(("rewind",), 60):
         one, model = task.interventions[0], induced.model
         reach = explore(induced)
-        stood = (reach.depth >= 0)[model.source] & induced.placed
+        stood = (reach.depth >= 0)[model.source] & (induced.put != NOWHERE)
         for state in set(model.target[stood].tolist()) & set(model.source[induced.judged.failed].tolist()):
             zone = induced.trigger.copy()
             zone[state] = False

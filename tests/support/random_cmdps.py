@@ -144,6 +144,8 @@ def outcomes(task, intervention, state, action, first=False):
             stands = s
         elif any(fired):
             stands = int(intervention.reset.fn(model.states[s_next], model.states[[s]], np.empty(0))[0])
+            if starts_in_danger(task, stands):  # a rescue into danger
+                failed, stands = True, None
         table.append((p, reward, failed, fired, stands))
     return table
 

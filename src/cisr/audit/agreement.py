@@ -12,27 +12,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cisr.model import FiniteModel, said
-from cisr.task import Move
+from cisr.task import Move, Task
 
 ERROR_LEVEL = 1e-6
 """α: how often a right model is accused of wrong frequencies, at most."""
 START = "start"
 
 
-class Way(NamedTuple):
-    """An episode of M as it was played, L steps long."""
+class Step(NamedTuple):
+    source: np.ndarray  # (d,) where the student stood
+    action: Any
+    move: Move  # of one student: state (d,), reward and terminated as plain values
 
-    states: Sequence[np.ndarray]  # (d,) each; L + 1
-    actions: Sequence[Any]  # L
-    moves: Sequence[Move]  # L
+
+class Way(NamedTuple):
+    """An episode as it was played, in M or under an intervention; a rescue may lie between two steps."""
+
+    start: np.ndarray  # (d,)
+    steps: list[Step]
     cut_off: bool
     """Whether the environment itself cut it off after the last step."""
+    horizon: int
+    """After how many steps play itself cuts episodes off."""
 
 
 class Disagreement(NamedTuple):
@@ -50,46 +57,94 @@ class Follows(NamedTuple):
     terminated: bool
 
 
-def disagreement(model: FiniteModel, horizon: int, ways: Sequence[Way]) -> Disagreement | None:
+def disagreement(
+    task: Task, model: FiniteModel, ways: Sequence[Way], starts: Iterable[np.ndarray] = ()
+) -> Disagreement | None:
     """The first thing that the model does not allow, else what happens far too often or too rarely."""
     table: dict[Hashable, dict[Hashable, float]] = defaultdict(lambda: defaultdict(float))
     for s, a, p, *follows in zip(*(getattr(model, name).tolist() for name in _COLUMNS), strict=True):
         table[s, a][Follows(*follows)] += p
     table[START] = {s: float(model.start[s]) for s in np.flatnonzero(model.start).tolist()}
     bet = Bet(table)
+    for start in starts:
+        if found := _unknown_start(model, start, bet):
+            return found
     for way in ways:
-        for found in _unknown(model, horizon, way, bet):
+        for found in _unknown(task, model, way, bet):
             return found
     return bet.exposed(model)
 
 
-def _unknown(model: FiniteModel, horizon: int, way: Way, bet: Bet) -> Iterator[Disagreement]:
+def _unknown_start(model: FiniteModel, start: np.ndarray, bet: Bet) -> Disagreement | None:
+    number = _number(model, start)
+    if number not in bet.table[START]:
+        return Disagreement("an episode started here, and none does in the model", start)
+    bet.on(START, number)
+    return None
+
+
+def _unknown(task: Task, model: FiniteModel, way: Way, bet: Bet) -> Iterator[Disagreement]:
     """What the model does not allow in an episode; everything else is bet on."""
-    numbers = [model.numbers.get(tuple(state.tolist())) for state in way.states]
-    if numbers[0] not in bet.table[START]:
-        yield Disagreement("an episode started here, and none does in the model", way.states[0])
+    if found := _unknown_start(model, way.start, bet):
+        yield found
         return
-    bet.on(START, numbers[0])
-    for k, (action, move) in enumerate(zip(way.actions, way.moves, strict=True)):
-        place = (numbers[k], int(action))
-        follows = _matching(bet.table.get(place, {}), numbers[k + 1], move)
+    records: list[Follows] = []
+    for source, action, move in way.steps:
+        place = (_number(model, source), int(action))
+        follows = _matching(bet.table.get(place, {}), _number(model, move.state), move)
         if follows is None:
-            told = f"{said(tuple(way.states[k + 1].tolist()))} with reward {move.reward:g}"
+            told = f"{said(tuple(move.state.tolist()))} with reward {move.reward:g}"
             end = " and the episode's end" if move.terminated else ""
             message = f"action {place[1]} led to {told}{end}, which the model does not have"
-            yield Disagreement(message, way.states[k])
+            yield Disagreement(message, source)
             return
         bet.on(place, follows)
-    lasted, lasts = len(way.moves), model.lasting(horizon)
+        records.append(follows)
+    yield from _judged_otherwise(task, model, way, records)
+    lasted, lasts = len(way.steps), model.lasting(way.horizon)
     if lasted > lasts:
         message = f"an episode went on after {lasts} steps, the model's time limit"
-        yield Disagreement(message, way.states[lasts])
+        yield Disagreement(message, way.steps[lasts].source)
     elif way.cut_off and lasted < lasts:
         message = f"the environment cut an episode off after {lasted} steps: give the model this time_limit"
-        yield Disagreement(message, way.states[-1])
+        yield Disagreement(message, way.steps[-1].move.state)
 
 
-def _matching(known: Mapping[Hashable, float], number: int | None, move: Move) -> Hashable | None:
+def _judged_otherwise(task: Task, model: FiniteModel, way: Way, records: Sequence[Follows]) -> Iterator[Disagreement]:
+    """Dangers, success and triggers must say the same of what was seen and of the model's record of it."""
+    if not records:
+        return
+    seen = Move(*(np.array(column) for column in zip(*(step.move for step in way.steps), strict=True)))
+    numbers, rewards, ends = (np.array(column) for column in zip(*records, strict=True))
+    known = Move(model.states[numbers], rewards, ends)
+    for what, judge in _predicates(task):
+        differs = np.flatnonzero(np.asarray(judge(seen)) != np.asarray(judge(known)))
+        if len(differs):
+            state = seen.state[differs[0]]
+            message = (
+                f"{what} says one thing of the state and reward that were seen ({seen.state.dtype}) and another of the "
+                f"model's ({model.states.dtype}): give the model the same types and rounding"
+            )
+            yield Disagreement(message, state)
+            return
+
+
+def _predicates(task: Task) -> Iterator[tuple[str, Callable[[Move], Any]]]:
+    def of_states(trigger: Callable[[Any], Any]) -> Callable[[Move], Any]:
+        return lambda move: trigger(move.state)
+
+    yield from ((f"danger '{name}'", danger) for name, danger in task.dangers.items())
+    yield "success", task.success
+    for intervention in task.interventions:
+        for name, trigger in intervention.triggers.items():
+            yield f"trigger '{name}' of '{intervention.name}'", of_states(trigger)
+
+
+def _number(model: FiniteModel, state: np.ndarray) -> int | None:
+    return model.numbers.get(tuple(state.tolist()))
+
+
+def _matching(known: Mapping[Hashable, float], number: int | None, move: Move) -> Follows | None:
     """The model's own record of a move; rewards may differ by the rounding of single precision."""
     for follows in known:
         assert isinstance(follows, Follows)

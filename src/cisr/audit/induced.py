@@ -30,7 +30,12 @@ class Judged:
     """T: steps of an episode, the task's or an intervention's, or fewer where the environment itself cuts it off."""
     failed: np.ndarray  # (m,) bool: the move is a visit to D
     succeeded: np.ndarray  # (m,) bool
-    doomed: np.ndarray  # (n,) bool: a start inside D; the first step of its episodes is a failure, whatever it does
+    perilous: np.ndarray  # (n,) bool: whoever is put there, by a start or by a rescue, stands in D
+
+    @property
+    def doomed(self) -> np.ndarray:
+        """Starts inside D, (n,) bool; the first step of their episodes is a failure, whatever it does."""
+        return np.asarray((self.model.start > 0) & self.perilous)
 
     @property
     def starts(self) -> np.ndarray:
@@ -65,8 +70,9 @@ class Induced:
     trigger: np.ndarray  # (n,) bool: D_i
     fired: np.ndarray  # (m, k) bool: by which of the k triggers a move is counted as a rescue, even where the episode
     # has ended and nobody is left to place
+    failed: np.ndarray  # (m,) bool: the move is a visit to D, or the rescue after it leads there
     lands: np.ndarray  # (m,) state in which the student stands after the step; NOWHERE: the episode has ended
-    placed: np.ndarray  # (m,) bool: a reset put the student where it lands, and this can happen
+    put: np.ndarray  # (m,) state that a reset put the student into, where this can happen; NOWHERE elsewhere
     explored: np.ndarray  # (n,) bool: states that M can reach, or M_i after a reset
     unmodelled: str | None
     """Why rescues are beyond a finite graph, where they are; `lands` then treats them as the episode's end."""
@@ -85,13 +91,13 @@ def judge(task: Task, model: FiniteModel) -> Judged:
     """M, with its own horizon."""
     n = model.n_states
     move = Move(state=model.states[model.target], reward=model.reward, terminated=model.terminated)
-    start = Move(state=model.states, reward=np.zeros(n), terminated=np.zeros(n, bool))
+    still = Move(state=model.states, reward=np.zeros(n), terminated=np.zeros(n, bool))
     return Judged(
         model=model,
         horizon=model.lasting(task.horizon),
         failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
         succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
-        doomed=(model.start > 0) & _bools(task.failed(start), n, f"danger of task '{task.name}'"),
+        perilous=_bools(task.failed(still), n, f"danger of task '{task.name}'"),
     )
 
 
@@ -122,21 +128,25 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
 
     explored = judged.starts
     stands = ~trigger | explored  # where a student of M_i may stand
-    placed = np.zeros_like(places)
+    put = np.full(len(places), NOWHERE)
+    failed = judged.failed.copy()
     while True:
-        fresh = places & ~placed & explored[model.source] & stands[model.source]
+        fresh = np.flatnonzero(places & (put == NOWHERE) & explored[model.source] & stands[model.source])
         if isinstance(reset, Place):
             lands[fresh] = _placed(model, intervention, model.source[fresh], model.target[fresh])
-        placed |= fresh
+            failed[fresh] = judged.perilous[lands[fresh]]
+        put[fresh] = lands[fresh]
+        lands[fresh[failed[fresh]]] = NOWHERE
+        alive = put[fresh[~failed[fresh]]]
         reached = explored.copy()
         reached[model.target[~over & explored[model.source]]] = True
-        reached[lands[fresh]] = True
-        stands[lands[fresh]] = True
-        if not fresh.any() and (reached == explored).all():
+        reached[alive] = True
+        stands[alive] = True
+        if not len(fresh) and (reached == explored).all():
             break
         explored = reached
     fired = np.stack(zones, axis=1)[model.target]
-    return Induced(judged, intervention, trigger, fired, lands, placed, explored, unmodelled)
+    return Induced(judged, intervention, trigger, fired, failed, lands, put, explored, unmodelled)
 
 
 def _beyond_a_graph(intervention: Intervention) -> str | None:

@@ -117,7 +117,7 @@ def intervention_numbers(
     elif safest is None:
         note = "No price: every policy of the task may fail."
     return InterventionNumbers(
-        highest_failure_probability=min(1.0, _best(_process(induced, induced.judged.failed))),
+        highest_failure_probability=min(1.0, _best(_process(induced, induced.failed))),
         limits=limits,
         best_return=None if optimum is None else optimum.value,
         price=None if optimum is None or safest is None else safest - optimum.value,
@@ -172,9 +172,7 @@ def _limited(process: Process, induced: Induced, form: Form) -> Optimum | None:
     harm = np.zeros(process.moves.shape[0], bool)
     costs, limits = [], []
     longest = 1 if form == "sum" else induced.judged.horizon
-    for events, tolerance in zip(
-        (induced.judged.failed, *induced.fired.T), tolerances(induced.intervention), strict=True
-    ):
+    for events, tolerance in zip((induced.failed, *induced.fired.T), tolerances(induced.intervention), strict=True):
         expected = np.tile(_expected(induced, events), copies)  # (n * A,)
         if tolerance == 0:
             harm |= expected > 0

@@ -54,5 +54,5 @@ def explore(induced: Induced) -> Reach:
 def failing_moves(induced: Induced, reach: Reach) -> np.ndarray:
     """Numbers of the failures that can happen in M_i, the soonest first, of these the likeliest."""
     model = induced.model
-    moves = np.flatnonzero(induced.judged.failed & (reach.depth[model.source] != UNREACHED))
+    moves = np.flatnonzero(induced.failed & (reach.depth[model.source] != UNREACHED))
     return moves[np.lexsort((-model.probability[moves], reach.depth[model.source[moves]]))]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.audit.agreement import Way
+from cisr.audit.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
 from cisr.audit.play import RandomAttacker, StickyAttacker
 from cisr.cmdp import Env
 from cisr.intervention import Intervention
@@ -49,7 +50,7 @@ class Follow(NamedTuple):
 class Trials:
     """Episodes of random play in M, and environments that are brought back to moments of them. Use it as a context."""
 
-    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float) -> None:
+    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, *, modelled: bool = False) -> None:
         self.task = task
         self.seed = seed
         self.tolerance = tolerance
@@ -57,13 +58,23 @@ class Trials:
         self._first, self._second = task.make_env(), task.make_env()
         self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
         self._moves: list[Move] = []
-        self.ways: list[Way] = []
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
         self.moves = Move(*(np.array(column) for column in zip(*self._moves, strict=True)))
         rewards, ends = self.moves.reward[:, None], np.zeros((len(self._moves), 1))
         self._spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)  # (d + 2,)
-        self.starts = np.array([episode[0].state for episode in self._episodes])
+        self._modelled = modelled
+
+    @cached_property
+    def seen(self) -> Excursions:
+        """What is met by playing as training does; more of it where there is a model to hold against it."""
+        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
+        return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where episodes started, (n, d)."""
+        return np.array([*(episode[0].state for episode in self._episodes), *self.seen.starts])
 
     def __enter__(self) -> Trials:
         return self
@@ -82,7 +93,6 @@ class Trials:
         player.begin(derive_seed(seed, "player"))
         observation, _ = env.reset(seed=seed)
         episode = [Moment(seed, (), np.array(task.read_state(env)))]
-        truncated = False
         for _ in range(task.horizon):
             before = episode[-1]
             action = player.act(observation, before.state)
@@ -94,9 +104,6 @@ class Trials:
             if terminated or truncated or self._fails(move):
                 break
         self._episodes.append(episode)
-        actions = episode[-1].actions
-        moves = self._moves[len(self._moves) - len(actions) :]
-        self.ways.append(Way([moment.state for moment in episode], actions, moves, bool(truncated)))
 
     def _fails(self, move: Move) -> bool:
         one = Move(*(np.array(part)[None] for part in move))

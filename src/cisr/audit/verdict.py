@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cisr.audit.induced import Induced
+from cisr.audit.induced import NOWHERE, Induced
 from cisr.audit.reachability import Reach, explore, failing_moves
 from cisr.constraints import Form, tolerances
 from cisr.errors import ConfigError
@@ -48,6 +48,8 @@ class Offence:
     action: int
     probability: float
     next_state: State
+    landed: State | None = None
+    """Where the rescue put the student, if it is the rescue that led into danger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,7 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
     outside D_i into D in one step. Then a student always stands outside D_i, where no move fails, so D is out of reach.
     """
     model, judged = induced.model, induced.judged
-    inside = induced.trigger | judged.dangerous | judged.doomed  # (n,) D_i ∪ D
+    inside = induced.trigger | judged.dangerous | judged.perilous  # (n,) D_i ∪ D
     violations = [
         Violation(
             kind="starts in danger" if judged.doomed[s] else "starts in the trigger set",
@@ -150,9 +152,9 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
         )
         for s in np.flatnonzero((model.start > 0) & inside)
     ]
-    resets = np.flatnonzero(induced.placed)
-    for k, probability in _merged(induced, resets[inside[induced.lands[resets]]]):
-        landed = model.vector(induced.lands[k])
+    resets = np.flatnonzero(induced.put != NOWHERE)
+    for k, probability in _merged(induced, resets[inside[induced.put[resets]]]):
+        landed = model.vector(induced.put[k])
         violations.append(Violation(kind="resets into the trigger set", **_move(model, k, probability), landed=landed))
     outside = induced.explored & ~inside
     for k, probability in _merged(induced, np.flatnonzero(judged.failed & outside[model.source])):
@@ -211,9 +213,10 @@ def _how_it_fails(induced: Induced, offences: Sequence[Offence], path: Sequence[
         s = doomed[0]
         return f"Episodes start in danger: in state {said(model.vector(s))} with probability {model.start[s]:.4g}."
     first = offences[0]
+    rescued = "" if first.landed is None else f", from where the rescue leads into danger, to {said(first.landed)}"
     return (
         f"In state {said(first.state)}, {_after(len(path))}, action {first.action} fails "
-        f"with probability {first.probability:.4g} by moving to {said(first.next_state)}."
+        f"with probability {first.probability:.4g} by moving to {said(first.next_state)}{rescued}."
     )
 
 
@@ -235,7 +238,9 @@ def _after(steps: int) -> str:
 
 def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
     for k, probability in _merged(induced, failing):
-        yield Offence(**_move(induced.model, k, probability))
+        led = induced.put[k]
+        landed = None if led == NOWHERE else induced.model.vector(led)
+        yield Offence(**_move(induced.model, k, probability), landed=landed)
 
 
 def _move(model: FiniteModel, k: int, probability: float) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class Lane(ABC):
     def _count_failures(self, sound: Sequence[bool], failures: Sequence[int]) -> None:
         """Whoever was sound and has broken down since takes its failures along: its unit has no record."""
         for k, error in enumerate(self.errors):
-            if sound[k] and error is not None:
+            if sound[k] and error is not None and error.failures is not None:
                 self.errors[k] = error._replace(failures=failures[k])
 
     def _check_weights(self, learners: Learner, unit: int) -> None:

@@ -138,7 +138,7 @@ class Breakdown(NamedTuple):
     """Why a student could not go on."""
 
     message: str
-    failures: int | None = None
+    failures: int | None = 0
     """Those of the unit in which it happened; None: nobody knows."""
 
 

@@ -111,9 +111,9 @@ class Rows:
         return [self._row(members) for members in groups.values()]
 
     def _row(self, members: list[int]) -> Group:
-        def leave_out(j: int, error: Exception) -> None:
+        def leave_out(j: int, error: Exception, judged: bool) -> None:
             k = members[j // self._n_envs]
-            self._blame(k, "at a step", error)
+            self._blame(k, "at a step", error, 0 if judged else None)
 
         envs = [env for k in members for env in self._envs[k]]
         return Group(members, InducedCMDPs(self._task, self._interventions[members[0]], envs, leave_out))
@@ -129,10 +129,11 @@ class Rows:
         except Exception as error:
             self._blame(k, when, error)
 
-    def _blame(self, k: int, when: str, error: Exception) -> None:
-        """The student has failed: none of its environments is touched again."""
+    def _blame(self, k: int, when: str, error: Exception, failures: int | None = 0) -> None:
+        """The student has failed: none of its environments is touched again. `failures` are None where it broke in a
+        step that nobody could judge."""
         if self._errors[k] is None:
-            self._errors[k] = Breakdown(f"Student '{self._students[k].name}': {when}: {described(error)}")
+            self._errors[k] = Breakdown(f"Student '{self._students[k].name}': {when}: {described(error)}", failures)
         for members, row in self._groups:
             if k in members:
                 first = members.index(k) * self._n_envs

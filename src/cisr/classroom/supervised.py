@@ -100,8 +100,7 @@ class Supervised:
         vector = self.twin.vector(state)
         visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
         length = jnp.ones(n, jnp.int32)
-        start = Move(state=vector, reward=zeros, terminated=jnp.zeros(n, bool))
-        doomed = jnp.stack([danger(start) for danger in self.task.dangers.values()], axis=-1)
+        doomed = self._standing_in_danger(vector)
         return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32), doomed)
 
     def step(
@@ -117,8 +116,6 @@ class Supervised:
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
         fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
         rescued = fired.any(axis=-1)
-        events = jnp.concatenate([failed[:, None], fired], axis=-1)
-        account, costs = constraints.book(task.constraint_form, envs.account, events, rules.tolerance)
 
         terminated = outcome.terminated | failed
         to_start = rules.reset == TO_START
@@ -126,7 +123,13 @@ class Supervised:
         target, visited, length = self._remember(rules, envs, vector, ~terminated & ~rescued, placed, u_place)
         state = _choose(placed, twin.place(outcome.state, target), outcome.state)
         sent_back = rescued & ~terminated & to_start
-        terminated = terminated | sent_back
+        if self._places:  # a rewind leads to where the student was in no danger
+            landed = self._standing_in_danger(target) & placed[:, None]
+            dangers = [danger | landed[:, k] for k, danger in enumerate(dangers)]
+            failed = failed | landed.any(axis=-1)
+        events = jnp.concatenate([failed[:, None], fired], axis=-1)
+        account, costs = constraints.book(task.constraint_form, envs.account, events, rules.tolerance)
+        terminated = terminated | failed | sent_back
         truncated = (account.steps >= rules.horizon) & ~terminated
         reward = outcome.reward
         if task.reward is not None:
@@ -146,6 +149,12 @@ class Supervised:
         values = constraints.value(task.constraint_form, account, rules.tolerance)
         ways = jnp.stack([*dangers, task.success(move), sent_back, truncated], axis=-1)
         return after, Stepped(reward, costs, values, terminated, truncated, rescued, failed, ways)
+
+    def _standing_in_danger(self, vector: Array) -> Array:
+        """Which dangers hold of states (E, d) that nobody moved to, (E, n): starts, and ends of rescues."""
+        n = len(vector)
+        still = Move(state=vector, reward=jnp.zeros(n), terminated=jnp.zeros(n, bool))
+        return jnp.stack([danger(still) for danger in self.task.dangers.values()], axis=-1)
 
     def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
         """Begin new episodes where the last ones ended."""
