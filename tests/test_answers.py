@@ -1,6 +1,7 @@
 """What environments answer is checked before anything is learned from it, and so are a task's own functions."""
 
 import dataclasses
+import sys
 
 import gymnasium
 import numpy as np
@@ -188,11 +189,12 @@ def test_a_reward_that_is_not_finite_ends_its_student():
         compare_curricula(task, {"back": Fixed("back")}, n_students=1, n_workers=0)
 
 
-def test_too_little_memory_in_an_environment_stops_the_run_and_nobody_has_failed(tmp_path):
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
+def test_too_little_memory_in_an_environment_stops_the_run_and_nobody_has_failed(tmp_path, error):
     class Hungry(Corridor):
         def step(self, action):
             if self.x > 9:
-                raise MemoryError
+                raise error
             return super().step(action)
 
     from cisr import CisrError, Store
@@ -202,6 +204,20 @@ def test_too_little_memory_in_an_environment_stops_the_run_and_nobody_has_failed
         compare_curricula(task, {"none": Fixed("none")}, n_students=1, n_workers=0, store=tmp_path / "s")
     with Store(tmp_path / "s") as store:
         assert [t.error for t in store.transcripts()] == [None]
+
+
+@pytest.mark.parametrize("where", ["step", "reset", "make_env"])
+def test_an_environment_that_leaves_the_program_has_an_error_like_any_other(where):
+    class Leaving(Corridor):
+        def step(self, action):
+            return sys.exit(0) if where == "step" else super().step(action)
+
+        def reset(self, **options):
+            return sys.exit(0) if where == "reset" else super().reset(**options)
+
+    task = corridor(Leaving, **({"make_env": lambda **_: sys.exit(0)} if where == "make_env" else {}))
+    with pytest.raises(NobodyFinished, match="SystemExit: 0"):
+        compare_curricula(task, {"back": Fixed("back")}, n_students=1, n_workers=0)
 
 
 # Before training

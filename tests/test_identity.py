@@ -63,6 +63,64 @@ def test_fresh_touches_what_goes_by_its_name_alone(tmp_path):
         assert len(kept.transcripts()) == 2
 
 
+def test_what_back_x_is_like_and_where_m0_is_belong_to_a_task(tmp_path):
+    compare(tiny.task, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", n_workers=0)
+    for changes in ({"rewind_like": "SR2"}, {"safe_evaluation": "SR1"}):
+        (named,) = changes
+        with pytest.raises(StoreError, match=f"definition: {named} = "):
+            other = dataclasses.replace(tiny.task, **changes)
+            compare(other, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", n_workers=0)
+
+
+def stop(batch, event):
+    raise KeyboardInterrupt
+
+
+def test_what_was_begun_and_gave_no_result_is_forgotten_by_another_study(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        Study(tiny.task, store=tmp_path / "s", n_workers=0, teacher=random_teacher).run(stop)
+    with Store(tmp_path / "s") as store:
+        assert store.rounds("study")
+    first = dict(
+        Study(tiny.task, store=tmp_path / "s", n_workers=0, seed=4, n_initial=1, n_rounds=0).run().rounds[0].parameters
+    )
+    clean = Study(tiny.task, store=None, n_workers=0, seed=4, n_initial=1, n_rounds=0).run()
+    assert first == clean.rounds[0].parameters
+
+
+def test_fresh_forgets_what_gave_no_result_and_is_not_stopped_by_an_earlier_kill(tmp_path, monkeypatch):
+    store = tmp_path / "s.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, listener=stop)
+    compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, seed=3, fresh=True)
+    with monkeypatch.context() as patch:  # killed after the weights were linked
+        patch.setattr("cisr.store.Database.copy_to", lambda *_: stop(None, None))
+        with pytest.raises(KeyboardInterrupt):
+            compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, seed=4, fresh=True)
+    compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, seed=4, fresh=True)
+    with Store(tmp_path / "s-aside-2.sqlite") as aside:
+        assert aside.settings()["run compare"]["seed"] == 3 and aside.weights("compare/SR1/000")
+
+
+def test_a_name_with_a_slash_is_refused():
+    with pytest.raises(ConfigError, match="give it a name without a slash"):
+        compare(tiny.task, SR1, n_students=1, name="a/b", n_workers=0)
+
+
+def test_an_environment_that_could_not_be_made_for_a_moment_does_not_lock_its_store(tmp_path):
+    flaky = iter([True])
+
+    def make_env(**options):
+        if next(flaky, False):
+            raise OSError("busy")
+        return tiny.task.make_env(**options)
+
+    task = dataclasses.replace(tiny.task, make_env=make_env, version=1)
+    compare(task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
+    (row,) = compare(task, SR1, n_students=2, store=tmp_path / "s", n_workers=0).rows
+    assert row.finished == 2
+
+
 def test_a_task_that_never_gave_a_result_may_be_mended(tmp_path):
     def broken(**options):
         raise OSError("no licence")

@@ -26,6 +26,7 @@ import numpy as np
 
 from cisr import constraints
 from cisr.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
+from cisr.compilation import is_out_of_memory
 from cisr.errors import AnswerError, CisrError, TaskError, described
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.seeding import derive_seed
@@ -63,7 +64,7 @@ class InducedCMDPs:
         task: Task,
         intervention: Intervention,
         envs: Sequence[Env],
-        on_error: Callable[[int, Exception, bool], None] | None = None,
+        on_error: Callable[[int, BaseException, bool], None] | None = None,
     ) -> None:
         self.task = task
         self.intervention = intervention
@@ -165,7 +166,7 @@ class InducedCMDPs:
                     ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
                     state = checked_state(read_state(env), like=state)
                     self._observations[k], sound = seen, True
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     reward, ended, late = 0.0, False, False
                     state, sound = self._last_seen(env, like=state)
                     self._give_up(k, error, judged=sound)
@@ -218,7 +219,7 @@ class InducedCMDPs:
                     after[k] = self._reset(k, states[k])
                     if not terminated[k]:
                         self._observations[k] = self._placed(self.envs[k], after[k])
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     self._give_up(k, error)
         return after
 
@@ -238,9 +239,9 @@ class InducedCMDPs:
             raise AnswerError(f"{who} was asked for the state {state.tolist()} and led to {now.tolist()}.")
         return observation
 
-    def _give_up(self, k: int, error: Exception, judged: bool = True) -> None:
+    def _give_up(self, k: int, error: BaseException, judged: bool = True) -> None:
         """Leave an environment out that broke. A broken contract concerns all, and so does a lack of memory."""
-        everyones = isinstance(error, TaskError | MemoryError) and not isinstance(error, AnswerError)
+        everyones = is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
         if self._on_error is None or everyones:
             raise error
         self.leave_out(k)

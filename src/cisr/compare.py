@@ -59,6 +59,7 @@ class Row:
     learned: Estimate | None
     """Success of the others."""
     mean_return: Estimate
+    """Of the score: in M_0 an episode with a rescue or a failure counts −2·T_0·R_max."""
     training_failures: Estimate
     students_with_failures: Share
     """Of those whose failures are known."""
@@ -101,6 +102,12 @@ class Comparison:
         return titled(self.task, self.scale, self.student)
 
     @property
+    def deployed_under(self) -> str:
+        """The intervention that final policies were deployed under; `none` for the task itself."""
+        deployments = (t.deployment for students in self.transcripts.values() for t in students)
+        return next((deployment.under for deployment in deployments if deployment), "none")
+
+    @property
     def measured(self) -> dict[str, dict[str, list[float]]]:
         return measure_groups(self.transcripts)
 
@@ -116,6 +123,7 @@ class Comparison:
             "task": self.task,
             "scale": self.scale,
             "student": self.student,
+            "deployed_under": self.deployed_under,
             "rows": rows,
             "differences": differences,
         }
@@ -184,10 +192,11 @@ def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, .
 
 
 def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: bool = True) -> Row:
-    """Sum up the students that finished; training failures count for all, finished or not."""
+    """Sum up the students that finished; training failures count for those that broke, too."""
     finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
     successes = [d.success for _, d in finished]
-    failures = [n for t in transcripts if (n := t.training_failures) is not None]
+    over = [t for t in transcripts if t.deployment or t.error]  # of the others nobody knows what is still to come
+    failures = [n for t in over if (n := t.training_failures) is not None]
     n_policies = len({_policy(t) for t in transcripts})
 
     def over_finished(of: Callable[[Transcript, Deployment], float | None], *within: float) -> Estimate:
@@ -210,10 +219,10 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
         learned=over_finished(lambda t, d: d.success if d.success >= LEARNED else None, LEARNED, 1)
         if can_succeed
         else None,
-        mean_return=over_finished(lambda t, d: d.mean_return),
-        training_failures=estimate(class_means(transcripts, lambda t: t.training_failures)),
+        mean_return=over_finished(lambda t, d: d.score),
+        training_failures=estimate(class_means(over, lambda t: t.training_failures)),
         students_with_failures=counted([n > 0 for n in failures]),
-        unknown_failures=len(transcripts) - len(failures),
+        unknown_failures=len(over) - len(failures),
         rescues=over_finished(lambda t, d: t.rescues),
         deployment_failures=over_finished(lambda t, d: d.failures / d.episodes, 0, 1),
         outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
@@ -227,7 +236,7 @@ def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict
     """
     values: tuple[Callable[[Transcript], float | None], ...] = (
         lambda t: t.deployment.success if t.deployment else None,
-        lambda t: t.deployment.mean_return if t.deployment else None,
+        lambda t: t.deployment.score if t.deployment else None,
         lambda t: t.training_failures if t.deployment or t.error else None,
     )
     return {

@@ -26,7 +26,7 @@ def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
     code: dict[str, Any] = {}
     packages: dict[str, str] = {}
     unknown: list[str] = []
-    for part, found in _parts(lesson):
+    for part, found in _parts(task, lesson.lane):
         code[part] = found.content
         packages |= found.packages
         unknown += [f"{part}: {what}" for what in found.unknown]
@@ -45,9 +45,8 @@ def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
     return settings, tuple(unknown)
 
 
-def _parts(lesson: Lesson) -> Iterator[tuple[str, Fingerprint]]:
-    """Everything that a user wrote and that students meet on the lane, by name."""
-    task = lesson.task
+def _parts(task: Task, lane: str) -> Iterator[tuple[str, Fingerprint]]:
+    """Everything that a user wrote and that students meet on a lane, by name."""
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             yield f"trigger '{name}' of '{intervention.name}'", fingerprint(trigger)
@@ -57,7 +56,7 @@ def _parts(lesson: Lesson) -> Iterator[tuple[str, Fingerprint]]:
     yield "success", fingerprint(task.success)
     if task.reward is not None:
         yield "reward", fingerprint(task.reward)
-    if lesson.lane == "compiled":
+    if lane == "compiled":
         yield "twin", fingerprint(task.twin)
         return
     for what in ("make_env", "read_state", "place"):
@@ -73,10 +72,19 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
         env = make_env()
     except CisrError:
         raise
-    except Exception:
+    except (Exception, SystemExit):
         return None
-    with contextlib.closing(env):
-        return fingerprint_of_environment(env)
+    found = fingerprint_of_environment(env)
+    with contextlib.suppress(Exception):
+        env.close()
+    return found
+
+
+def audited(task: Task) -> dict[str, Any]:
+    """Everything that an audit's verdicts depend on, as JSON."""
+    code = {part: found.content for part, found in _parts(task, "gymnasium")}
+    model, twin = fingerprint(task.model).content, fingerprint(task.twin).content
+    return {"cisr": cisr.__version__, "definition": describe(task), "code": code, "model": model, "twin": twin}
 
 
 def describe(task: Task) -> dict[str, Any]:
@@ -89,6 +97,8 @@ def describe(task: Task) -> dict[str, Any]:
         "deployment_steps": task.deployment_steps,
         "deterministic_deployment": task.deterministic_deployment,
         "max_reward": task.max_reward,
+        "safe_evaluation": task.safe_evaluation,
+        "rewind_like": task.rewind_like,
         "dangers": list(task.dangers),
         "constraints": list(task.constraints),
         "interventions": list(task.intervention_names),

@@ -68,18 +68,16 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     """
     if batch is not None and batch < 1:
         raise ConfigError(f"The largest batch is {batch} students: give at least 1.")
+    if not name or "/" in name:
+        raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
     settings, unknown = identity(lesson)
     kept = store.settings()
-    if ENVIRONMENT in kept.get("code", {}) and ENVIRONMENT not in settings["code"] and lesson.lane == "gymnasium":
-        # None can be made at the moment: its students will say why, and the store stays what it is.
-        settings = {**settings, "packages": kept["packages"]}
-        settings["code"] = {**settings["code"], ENVIRONMENT: kept["code"][ENVIRONMENT]}
     if store.has_results() and "code" not in kept:
         raise StoreError(
             f"{store} was made before stores knew the code of their task: its results can be read, but not added to; "
             f"give another store, or set its old results aside with --fresh."
         )
-    if not store.agrees(settings):
+    if not store.agrees(settings := _with_environment(settings, kept)):
         store.settle(settings)
         if "code" in kept:
             store.drop_finding(AUDIT)  # it was about another task
@@ -89,7 +87,7 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
                 lesson.task.name,
                 "; ".join(unknown),
             )
-    store.settle({RUN + name: run}, of=f"{name}/")
+    store.settle({RUN + name: run}, name)
     largest = kept.get("batching", {}).get("largest", batch)
     if batch not in (None, largest):
         raise StoreError(
@@ -103,6 +101,18 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     pictures = {"floor plan": lesson.task.floor_plan, "scenery": lesson.task.scenery}
     store.record({what: drawn for what, drawn in pictures.items() if drawn is not None})
     return Batching(**store.settings()["batching"])
+
+
+def _with_environment(settings: dict[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Where no environment can be made, now or when the store was, that is for its students to say: what is known of it
+    at one time stands for both."""
+    code, known = settings["code"], kept.get("code", {})
+    if (ENVIRONMENT in code) == (ENVIRONMENT in known) or not known or settings["lane"] == "compiled":
+        return settings
+    if ENVIRONMENT in known:
+        return {**settings, "packages": kept["packages"], "code": {**code, ENVIRONMENT: known[ENVIRONMENT]}}
+    without = {**settings, "packages": kept["packages"], "code": {k: v for k, v in code.items() if k != ENVIRONMENT}}
+    return without if without == {name: kept.get(name) for name in without} else settings
 
 
 def set_aside(store: Store, name: str, lesson: Lesson) -> None:

@@ -118,12 +118,15 @@ def opaque_env(**options):
     return Opaque(TASK.make_env(**options))
 
 
-def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path):
+def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path, monkeypatch):
     with Store(tmp_path / "s.sqlite") as store:
         first = keep_quick_audit(tiny.task, store)
         assert {v["name"]: v["status"] for v in first["interventions"]}["SR2"] == "certified"
-        assert keep_quick_audit(tiny.explosive, store) == first  # not asked again
+        monkeypatch.setattr("cisr.audit.report.quick_audit", None)
+        assert keep_quick_audit(tiny.task, store) == first  # not asked again
         assert store.findings()[AUDIT] == first
+        monkeypatch.undo()
+        assert keep_quick_audit(tiny.explosive, store) != first  # another task
     assert in_one_line(first) == "Learning safety: SR1, SR2, HR certified, no policy can fail."
 
 

@@ -52,7 +52,7 @@ class InThisProcess:
                     yield job.batch, event
             except CisrError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 yield job.batch, Abandonment(described(error))
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cisr.classroom.records import Breakdown, Enrolment
 from cisr.cmdp import Env, InducedCMDPs, Step
+from cisr.compilation import is_out_of_memory
 from cisr.errors import AnswerError, TaskError, described
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed
@@ -111,7 +112,7 @@ class Rows:
         return [self._row(members) for members in groups.values()]
 
     def _row(self, members: list[int]) -> Group:
-        def leave_out(j: int, error: Exception, judged: bool) -> None:
+        def leave_out(j: int, error: BaseException, judged: bool) -> None:
             k = members[j // self._n_envs]
             self._blame(k, "at a step", error, 0 if judged else None)
 
@@ -122,14 +123,13 @@ class Rows:
     def _blaming(self, k: int, when: str) -> Iterator[None]:
         try:
             yield
-        except AnswerError as error:
-            self._blame(k, when, error)
-        except (TaskError, MemoryError):
-            raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            everyones = is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
+            if everyones:
+                raise
             self._blame(k, when, error)
 
-    def _blame(self, k: int, when: str, error: Exception, failures: int | None = 0) -> None:
+    def _blame(self, k: int, when: str, error: BaseException, failures: int | None = 0) -> None:
         """The student has failed: none of its environments is touched again. `failures` are None where it broke in a
         step that nobody could judge."""
         if self._errors[k] is None:

@@ -53,7 +53,7 @@ class Broken(NamedTuple):
     details: str
 
 
-def broken_by(error: Exception) -> Broken:
+def broken_by(error: BaseException) -> Broken:
     """To be called while the error is handled."""
     return Broken(described(error), isinstance(error, CisrError), traceback.format_exc())
 
@@ -131,7 +131,7 @@ def main() -> None:
                     inbox.get()
         except BrokenPipeError:
             os._exit(1)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             send(outbox, broken_by(error))
 
 

@@ -144,8 +144,7 @@ def contents_of(store: Store, source: str) -> Contents:
     rounds = {name: tuple(past) for name in runs if (past := store.rounds(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
     for transcript in store.transcripts():
-        owner = owner_of(transcript.name, list(runs))
-        assert owner is not None
+        owner = owner_of(transcript.name)
         label = transcript.name.removeprefix(owner + "/").rpartition("/")[0]
         owned.setdefault(owner, {}).setdefault(label, []).append(transcript)
     found = store.findings()

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cisr.compare import LEARNED, MEASURES, Comparison, Row
 from cisr.differences import Difference
-from cisr.report.words import missing
+from cisr.report.words import missing, where_deployed
 from cisr.reproduce import Reproduction
 from cisr.reproduced import measures
 from cisr.statistics import Estimate, Share
@@ -21,7 +21,8 @@ def comparison_table(comparison: Comparison) -> Table:
         f"{comparison.title}: mean ± standard error over students [95 % interval]",
         "Intervals hold whatever the distribution; means that have none, such as returns, are shown without.\n"
         f"failed to learn: success below {LEARNED} once deployed; the others' success beside it.\n"
-        "failures: visits to danger, per student in training (and how many had any), per episode once deployed.",
+        "failures: visits to danger, per student in training (and how many had any), per episode once deployed.\n"
+        f"Deployed {where_deployed(comparison.deployed_under)}.",
     )
     table.add_column("curriculum", no_wrap=True)
     headings = (

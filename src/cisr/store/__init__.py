@@ -80,12 +80,15 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def settle(self, settings: Mapping[str, Any], of: str = "") -> None:
-        """Record settings. Where results of them exist (of students whose names begin with `of`), they must agree."""
+    def settle(self, settings: Mapping[str, Any], run: str | None = None) -> None:
+        """Record settings. Where there are results (of this study or comparison, or any), they must agree; what was
+        begun under others and never gave a result is forgotten."""
         kept = self.settings()
         differing = differences({name: kept.get(name) for name in settings}, settings)
-        if differing and self.has_results(of):
+        if differing and self.has_results(run):
             raise StoreError(f"{self} {differing}: give another store, or set its old results aside with --fresh.")
+        if differing:
+            self._take_out(self.runs() if run is None else [run])
         self.record(settings)
 
     def record(self, settings: Mapping[str, Any]) -> None:
@@ -98,9 +101,10 @@ class Store:
         kept = self.settings()
         return not differences({name: kept.get(name) for name in settings}, settings)
 
-    def has_results(self, of: str = "") -> bool:
-        """Has a student whose name begins like this finished a unit?"""
-        return any(name.startswith(of) for (name,) in self._db.execute("SELECT DISTINCT student FROM units"))
+    def has_results(self, run: str | None = None) -> bool:
+        """Has a student of this study or comparison, or of any, finished a unit?"""
+        students = self._db.execute("SELECT DISTINCT student FROM units")
+        return any(run is None or owner_of(name) == run for (name,) in students)
 
     def settings(self) -> dict[str, Any]:
         return {name: json.loads(value) for name, value in self._db.execute("SELECT * FROM settings")}
@@ -303,12 +307,13 @@ class Store:
 
         That store is a copy of the whole, made and complete before anything is taken out of this one.
         """
-        if not any(self.has_results(f"{run}/") for run in runs):
+        if not any(self.has_results(run) for run in runs):
+            self._take_out(runs)
             return None
         if self.path is None:
             raise StoreError("A store in memory has no place to set results aside: give a store with a path.")
         numbered = (self.path.with_name(f"{self.path.stem}-aside-{k}{self.path.suffix}") for k in itertools.count(1))
-        aside = next(path for path in numbered if not path.exists())
+        aside = next(path for path in numbered if not path.exists() and not Weights.folder_of(path).exists())
         with self._db.guard():
             self._weights.copy_to(aside)
         self._db.copy_to(aside)
@@ -318,10 +323,9 @@ class Store:
 
     def runs_beside(self, run: str) -> list[str]:
         """A run and those whose students were trained in one batch with its own."""
-        runs = self.runs()
         rosters = self._db.execute("SELECT roster FROM batches").fetchall()
-        shared = [{owner_of(name, runs) for name in json.loads(roster)} - {None} for (roster,) in rosters]
-        together: set[Any] = {run}
+        shared = [{owner_of(name) for name in json.loads(roster)} for (roster,) in rosters]
+        together = {run}
         while more := {owner for owners in shared if owners & together for owner in owners} - together:
             together |= more
         return sorted(together)
@@ -333,7 +337,7 @@ class Store:
     def _take_out(self, runs: Sequence[str]) -> None:
         with self._db.transaction():
             for (name,) in self._db.execute("SELECT name FROM students").fetchall():
-                if owner_of(name, self.runs()) in runs:
+                if owner_of(name) in runs:
                     self._db.execute("DELETE FROM units WHERE student = ?", (name,))
                     self._db.execute("DELETE FROM students WHERE name = ?", (name,))
             self._db.execute("DELETE FROM batches WHERE name NOT IN (SELECT batch FROM students)")
@@ -378,9 +382,9 @@ def opened(store: Store | Path | str | None) -> Iterator[Store]:
             yield own
 
 
-def owner_of(student: str, runs: Sequence[str]) -> str | None:
-    """The study or comparison that a student belongs to."""
-    return max((run for run in runs if student.startswith(run + "/")), key=len, default=None)
+def owner_of(student: str) -> str:
+    """The study or comparison that a student belongs to: its name has no slash, labels of curricula may."""
+    return student.partition("/")[0]
 
 
 def _digest(name: str) -> str:

@@ -16,8 +16,12 @@ class Weights:
 
     def __init__(self, store: Path | None) -> None:
         self._store = store
-        self._folder = None if store is None else store.with_name(store.name + ".weights")
+        self._folder = None if store is None else self.folder_of(store)
         self._in_memory: dict[str, dict[str, Any]] = {}
+
+    @staticmethod
+    def folder_of(store: Path) -> Path:
+        return store.with_name(store.name + ".weights")
 
     def save(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Written aside and renamed: under its name a file is whole."""
@@ -48,8 +52,8 @@ class Weights:
         """All files for another store of this disk; nothing is written twice where the system can link files."""
         if self._folder is None or not self._folder.exists():
             return
-        folder = store.with_name(store.name + ".weights")
-        folder.mkdir(exist_ok=True)
+        folder = self.folder_of(store)
+        folder.mkdir()
         for file in self._folder.iterdir():
             try:
                 os.link(file, folder / file.name)
