@@ -77,7 +77,7 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
             f"{store} was made before stores knew the code of their task: its results can be read, but not added to; "
             f"give another store, or set its old results aside with --fresh."
         )
-    if not store.agrees(settings := _with_environment(settings, kept)):
+    if not store.agrees(settings := _with_environment(store, settings)):
         store.settle(settings)
         if "code" in kept:
             store.drop_finding(AUDIT)  # it was about another task
@@ -103,16 +103,19 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     return Batching(**store.settings()["batching"])
 
 
-def _with_environment(settings: dict[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Where no environment can be made, now or when the store was, that is for its students to say: what is known of it
-    at one time stands for both."""
+def _with_environment(store: Store, settings: dict[str, Any]) -> dict[str, Any]:
+    """Where no environment could be made, now or when the store was, that is for its students to say: what is known of
+    it at one time stands for both."""
+    kept = store.settings()
     code, known = settings["code"], kept.get("code", {})
     if (ENVIRONMENT in code) == (ENVIRONMENT in known) or not known or settings["lane"] == "compiled":
         return settings
     if ENVIRONMENT in known:
         return {**settings, "packages": kept["packages"], "code": {**code, ENVIRONMENT: known[ENVIRONMENT]}}
     without = {**settings, "packages": kept["packages"], "code": {k: v for k, v in code.items() if k != ENVIRONMENT}}
-    return without if without == {name: kept.get(name) for name in without} else settings
+    if store.agrees(without):
+        store.record({"packages": settings["packages"], "code": code})
+    return settings
 
 
 def set_aside(store: Store, name: str, lesson: Lesson) -> None:
