@@ -60,7 +60,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met;
-    - episodes start outside the trigger sets;
+    - episodes start outside danger and outside the trigger sets;
     - resets are functions of their arguments and land outside the trigger set;
     - `place` leads to the state that was read, shows what was seen there, and what follows is what would have followed
       up to a relative `tolerance`, because simulators keep single precision (and with equal random numbers: where they
@@ -167,7 +167,12 @@ def _model(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
 
 
 def _starts(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
-    """A rescue answers a move: whoever starts inside a trigger set is not rescued from there."""
+    """A rescue answers a move: whoever starts inside a trigger set, or in danger, is not rescued from there."""
+    n = len(trials.starts)
+    still = Move(trials.starts, np.zeros(n), np.zeros(n, bool))
+    for name, danger in task.dangers.items():
+        for start in trials.starts[np.asarray(danger(still))]:
+            yield BrokenPromise(what=f"danger '{name}'", message="holds where an episode starts", state=_shown(start))
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             for start in trials.starts[np.asarray(trigger(trials.starts))]:
