@@ -11,15 +11,18 @@ import ast
 import dis
 import functools
 import hashlib
+import itertools
 import linecache
+import re
 import sys
+import typing
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any, NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-IGNORED = frozenset({"ctx", "kind", "type_comment", "type_params", "returns", "annotation", "decorator_list"})
-"""Fields of the tree that do not change what a function does; decorators have done it when there is a function."""
+IGNORED = frozenset({"ctx", "kind", "type_comment", "type_params", "returns", "annotation"})
+"""Fields of the tree that do not change what a function does."""
 SKIPPED = frozenset({"RESUME", "NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "PUSH_NULL"})
 VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR", "LOAD_FAST")
 
@@ -41,12 +44,15 @@ class Read(NamedTuple):
 
 
 def digest_of_code(code: CodeType, module_globals: dict[str, Any]) -> str:
-    """A digest of what a function does, by itself: not of the values that it reads."""
+    """A digest of what a function does, by itself: not of the values that it reads.
+
+    Its decorators have done what they do when there is a function; those inside it count.
+    """
     node = _node(code, module_globals)
     if node is None:
         content = f"python {sys.version_info[:2]} {_bytecode(code)}"
     else:
-        content = repr((_tree(node.args), _tree(node.body)))
+        content = repr((_tree(node.args, module_globals), _tree(_body(node), module_globals)))
     return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
 
@@ -55,20 +61,19 @@ def names_read(code: CodeType, imports: Mapping[str, Import] = {}) -> list[Read]
 
     `imports` are those of the functions around it.
     """
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in SKIPPED]
+    instructions = _instructions(code)
     imported = {**imports, **_imports(instructions)}
     own = {*code.co_varnames, *code.co_cellvars}
     found: dict[Read, None] = {}
-    for k, instruction in enumerate(instructions):
-        if not instruction.opname.startswith(VARIABLES):
+    for k, (operation, name) in enumerate(instructions):
+        if not operation.startswith(VARIABLES):
             continue
-        loaded = instruction.argval
-        name = loaded[-1] if isinstance(loaded, tuple) else loaded
-        attributes = []
-        for after in instructions[k + 1 :]:
-            if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-                break
-            attributes.append(after.argval)
+        attributes = [
+            attribute
+            for _, attribute in itertools.takewhile(
+                lambda i: i[0] in ("LOAD_ATTR", "LOAD_METHOD"), instructions[k + 1 :]
+            )
+        ]
         if name in imported:
             found[Read((name, *attributes), imported[name])] = None
         elif name not in own:
@@ -79,25 +84,37 @@ def names_read(code: CodeType, imports: Mapping[str, Import] = {}) -> list[Read]
     return list(found)
 
 
-def _imports(instructions: list[dis.Instruction]) -> dict[str, Import]:
+def _instructions(code: CodeType) -> list[tuple[str, Any]]:
+    """Operations with what they refer to; those that Python 3.13 made of two, as two."""
+    found: list[tuple[str, Any]] = []
+    for instruction in dis.get_instructions(code):
+        halves = re.findall("(?:LOAD|STORE)_FAST(?:_BORROW)?", instruction.opname)
+        if isinstance(instruction.argval, tuple) and len(halves) == 2:
+            found += zip(halves, instruction.argval, strict=True)
+        elif instruction.opname not in SKIPPED:
+            found.append((instruction.opname, instruction.argval))
+    return found
+
+
+def _imports(instructions: list[tuple[str, Any]]) -> dict[str, Import]:
     """The names that code binds by importing."""
     bound: dict[str, Import] = {}
     module, members, member = "", None, None
     importing = False
-    for k, instruction in enumerate(instructions):
-        if instruction.opname == "IMPORT_NAME":
+    for k, (operation, name) in enumerate(instructions):
+        if operation == "IMPORT_NAME":
             importing, member = True, None
-            module = "." * int(instructions[k - 2].argval or 0) + instruction.argval
-            members = instructions[k - 1].argval
-        elif instruction.opname == "IMPORT_FROM":
-            member = instruction.argval
-        elif importing and instruction.opname.startswith("STORE_"):
+            module = "." * int(instructions[k - 2][1] or 0) + name
+            members = instructions[k - 1][1]
+        elif operation == "IMPORT_FROM":
+            member = name
+        elif importing and operation.startswith("STORE_"):
             if members:
-                bound[instruction.argval] = Import(module, member)
+                bound[name] = Import(module, member)
             else:
-                bound[instruction.argval] = Import(module if member else module.partition(".")[0] or module, None)
+                bound[name] = Import(module if member else module.partition(".")[0] or module, None)
                 importing = False
-        elif importing and instruction.opname not in ("SWAP", "ROT_TWO", "POP_TOP"):
+        elif importing and operation not in ("SWAP", "ROT_TWO", "POP_TOP"):
             importing = False
     return bound
 
@@ -117,8 +134,9 @@ def _node(code: CodeType, module_globals: dict[str, Any]) -> Function | None:
     ]
     spans = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None]
     spans = [span for span in spans if span != (code.co_firstlineno, 0)]
-    around = [node for node in alike if all(_begins(node) <= span <= _ends(node) for span in spans)]
-    return max(around or alike, key=_begins, default=None)
+    if len(alike) > 1:
+        alike = [node for node in alike if spans and all(_begins(node) <= span <= _ends(node) for span in spans)]
+    return max(alike, key=_begins, default=None)
 
 
 class _Parsed(NamedTuple):
@@ -131,7 +149,7 @@ def _parsed(source: str, filename: str) -> _Parsed | None:
     try:
         tree = ast.parse(source, filename)
         whole = compile(source, filename, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
     return _Parsed(functions, frozenset(_codes(whole)))
@@ -160,19 +178,60 @@ def _ends(node: Function) -> tuple[int, int]:
     return last.end_lineno or 0, last.end_col_offset or 0
 
 
-def _tree(node: Any) -> Any:
-    """A syntax tree as nested tuples, without what does not change what it does."""
-    if isinstance(node, list):
-        return [_tree(part) for part in node if not _is_idle(part)]
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in IGNORED and value not in (None, []))
-    return (type(node).__name__, *((name, _tree(value)) for name, value in fields))
+def _tree(node: Any, module_globals: Mapping[str, Any]) -> list[str]:
+    """A syntax tree in one line, without what does not change what it does; long sums are deep trees."""
+    line: list[str] = []
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):  # a bracket
+            line.append(node)
+        elif isinstance(node, list):
+            waiting += [")", *(part for part in reversed(node) if not _is_idle(part)), "("]
+        elif _is_cast(node, module_globals):
+            waiting.append(node.args[1])
+        elif isinstance(node, ast.AST):
+            line.append(type(node).__name__)
+            waiting.append(")")
+            for name, value in reversed(list(ast.iter_fields(node))):
+                if name in IGNORED or value is None or value == []:
+                    continue
+                if (
+                    name in ("body", "orelse", "finalbody")
+                    and isinstance(value, list)
+                    and not isinstance(node, ast.ClassDef)
+                ):
+                    value = [_without_annotation(part) for part in value]
+                waiting += [value if isinstance(value, list | ast.AST) else f"{value!r}", name]
+            waiting.append("(")
+        else:  # None, where a list has a gap
+            line.append(repr(node))
+    return line
+
+
+def _body(node: Function) -> Any:
+    return node.body if isinstance(node, ast.Lambda) else [_without_annotation(part) for part in node.body]
+
+
+def _without_annotation(node: ast.AST) -> ast.AST:
+    """`x: int = 1` as `x = 1`; in the body of a class an annotation may make a field."""
+    if not isinstance(node, ast.AnnAssign):
+        return node
+    return ast.Pass() if node.value is None else ast.Assign(targets=[node.target], value=node.value)
 
 
 def _is_idle(node: Any) -> bool:
     """Docstrings, and `pass`."""
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _is_cast(node: Any, module_globals: Mapping[str, Any]) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(name), args=[_, _]):
+            return module_globals.get(name) is typing.cast
+        case ast.Call(func=ast.Attribute(ast.Name(name), "cast"), args=[_, _]):
+            return module_globals.get(name) is typing
+    return False
 
 
 def _bytecode(code: CodeType) -> Any:
