@@ -485,7 +485,7 @@ def test_nothing_that_a_user_keeps_stops_it(read, what):
 
 
 def test_what_is_too_large_is_said(monkeypatch):
-    monkeypatch.setattr("cisr.reader.MOST_READ", 100)
+    monkeypatch.setattr("cisr.fingerprint.reader.MOST_READ", 100)
     many = [object() for _ in range(1000)]
     assert "too large" in fingerprint(lambda: many).unknown[0]
     numbers = list(range(1000))

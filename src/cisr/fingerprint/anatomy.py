@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.origin import is_own_function
+from cisr.fingerprint.origin import is_own_function
 
 LONGEST_SHOWN = 60
 """Letters of a value that is shown as it is; of longer ones a digest."""

@@ -18,9 +18,7 @@ import functools
 import importlib
 from typing import Any
 
-import gymnasium
-
-from cisr.reader import Fingerprint, Reader
+from cisr.fingerprint.reader import Fingerprint, Reader
 
 __all__ = ["Fingerprint", "fingerprint", "fingerprint_of_environment"]
 
@@ -32,6 +30,8 @@ def fingerprint(value: Any) -> Fingerprint:
 
 def fingerprint_of_environment(env: Any) -> Fingerprint:
     """The classes of an environment and its wrappers, how it was made, and the packages that they come from."""
+    import gymnasium
+
     reader = Reader()
     layers: dict[str, Any] = {}
     spec = None

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.anatomy import (
+from cisr.fingerprint.anatomy import (
     CONTAINERS,
     FIELDS,
     GENERATED,
@@ -34,8 +34,8 @@ from cisr.anatomy import (
     shown,
     state_of,
 )
-from cisr.origin import is_member, is_own_class, is_own_function, origin, version
-from cisr.syntax import Import, Read, digest_of_code, names_read
+from cisr.fingerprint.origin import is_member, is_own_class, is_own_function, origin, version
+from cisr.fingerprint.syntax import Import, Read, digest_of_code, names_read
 
 MOST_PARTS = 20_000
 """Those beyond are one digest together."""
