@@ -111,6 +111,11 @@ def _lead(contents: Contents) -> str:
         if there:
             said += f" {sum(unit.failures for unit in there):,} failures in training in "
             said += f"{sum(unit.steps for unit in there):,} steps {where}."
+    broken = [t.failures_when_broken for t in students if t.error is not None]
+    if broken:
+        known, unknown = sum(n for n in broken if n is not None), broken.count(None)
+        said += f" In units that an error ended: {known:,} failures"
+        said += f", and those of {unknown} students that nobody knows." if unknown else "."
     return esc(f"{said} From the store {contents.source}.")
 
 

@@ -93,11 +93,11 @@ def summary_table(rows: Sequence[Row], name: str) -> str:
     columns = [
         column("curriculum", lambda row: word(row.curriculum), "curriculum"),
         column("failures", failures, *(f"training_failures_{part}" for part in (*PARTS, "unknown"))),
-        shared("students with any", "students_with_failures", lambda row: row.students_with_failures),
+        shared("with any", "students_with_failures", lambda row: row.students_with_failures),
         estimated("rescues", "rescues", 0, lambda row: row.rescues),
         estimated("success", "success", 3, lambda row: row.success),
         shared("failed to learn", "failed_to_learn", lambda row: row.failed_to_learn),
-        estimated("the others' success", "learned", 3, lambda row: row.learned),
+        estimated("the others", "learned", 3, lambda row: row.learned),
         estimated("return", "mean_return", 2, lambda row: row.mean_return),
         estimated("failures", "deployment_failures", 3, lambda row: row.deployment_failures),
         column("students", _students, "students", "finished", "policies"),
