@@ -27,7 +27,7 @@ def written_out(induced, form):
         for t in range(horizon - 1):
             flow[(t + 1) * n + induced.lands[k], t * pairs + model.pair[k]] -= model.probability[k]
     one = induced.intervention
-    costs = [expected(induced.judged.failed)]
+    costs = [expected(induced.failed)]
     costs += [expected(trigger(model.states[model.target])) for trigger in one.triggers.values()]
     limits = np.array([one.kappa, *[one.tau] * len(one.triggers)]) * (horizon if form == "mean" else 1)
     answer = linprog(
