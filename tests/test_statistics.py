@@ -138,8 +138,14 @@ def test_large_groups_are_dealt_by_chance_and_always_in_the_same_way():
 
 def test_the_smallest_chance_is_that_of_groups_that_do_not_overlap():
     assert least_chance(3, 3) == rank_chance([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1)
-    assert least_chance(2, 5) == pytest.approx(rank_chance([1, 2], [3, 4, 5, 6, 7]))
+    assert least_chance(2, 5) == pytest.approx(rank_chance([1, 1], [0, 0, 0, 0, 0]))  # with ties
+    assert rank_chance([1, 2], [3, 4, 5, 6, 7]) == pytest.approx(2 * least_chance(2, 5))
     assert least_chance(0, 4) == least_chance(1, 1) == 1
+
+
+def test_values_that_are_no_numbers_have_no_chance():
+    assert math.isnan(chance([0.0, math.nan], [0.0, 0.0])) and math.isnan(rank_chance([math.nan], [0.0]))
+    assert all(map(math.isfinite, mean_interval([-1e-17, 0.5, 1 + 1e-16])))
 
 
 def test_an_estimate_has_an_interval_only_where_its_values_have_bounds():

@@ -30,7 +30,7 @@ from cisr.lesson import (
 )
 from cisr.seeding import check_seed
 from cisr.statistics import Estimate, Share, estimate, share
-from cisr.store import Store, opened
+from cisr.store import Store, opened, owner_of
 from cisr.task import Task
 from cisr.trajectories import keep_trajectories
 
@@ -249,12 +249,13 @@ def units(transcripts: Sequence[Transcript]) -> list[list[Transcript]]:
     """What chance has drawn independently: each student by itself where all were under one curriculum policy.
 
     Where there are several policies, as when every teacher of a reproduction has found one, the students of a policy
-    share its luck: then each class counts once.
+    share its luck: then each teacher's class counts once.
     """
-    classes: dict[str, list[Transcript]] = {}
+    classes: dict[tuple[str, str], list[Transcript]] = {}
     for transcript in transcripts:
-        classes.setdefault(_policy(transcript), []).append(transcript)
-    return list(classes.values()) if len(classes) > 1 else [[t] for t in transcripts]
+        classes.setdefault((owner_of(transcript.name), _policy(transcript)), []).append(transcript)
+    several = len({policy for _, policy in classes}) > 1
+    return list(classes.values()) if several else [[t] for t in transcripts]
 
 
 def class_means(transcripts: Sequence[Transcript], value: Callable[[Transcript], float | None]) -> list[float]:

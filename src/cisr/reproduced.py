@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -124,7 +125,7 @@ def reproduced_row(
     classes = {
         "success": tuple(row.success.mean for row in finished),
         "return": tuple(row.mean_return.mean for row in finished),
-        "training_failures": tuple(row.training_failures.mean for row in rows if row.unknown_failures < row.students),
+        "training_failures": tuple(mean for row in rows if not math.isnan(mean := row.training_failures.mean)),
     }
     return ReproducedRow(
         curriculum=label,

@@ -112,7 +112,7 @@ def mean_interval(x: ArrayLike, level: float = LEVEL) -> tuple[Floats, Floats]:
     expectation is at most 1, also of the average W(m) over stakes, so W(m) ≥ 2/α has a chance of at most α/2 (Markov).
     W falls in m, so low is the last m that is refuted in this way, and high is that of 1 − x, mirrored.
     """
-    values = np.asarray(x, float)
+    values = np.clip(np.asarray(x, float), 0.0, 1.0)  # rounding may lead out of it
     return _refuted(values, level), 1 - _refuted(1 - values, level)
 
 
@@ -127,14 +127,15 @@ def difference_interval(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def chance(a: Sequence[float], b: Sequence[float]) -> float:
-    """How often dealing all values anew into groups of these sizes parts the means as far; NaN where one is empty.
+    """How often dealing all values anew into groups of these sizes parts the means as far; NaN where one is empty, or
+    a value is no number.
 
     p = P(|mean(a′) − mean(b′)| ≥ |mean(a) − mean(b)|) over deals. Where all values come from one distribution, every
     deal is as likely, so p ≤ α has a chance of at most α: with any distribution, any sizes, and ties.
     """
-    if not len(a) or not len(b):
-        return math.nan
     values, n = np.concatenate([np.asarray(a, float), np.asarray(b, float)]), len(a)
+    if not len(a) or not len(b) or not np.isfinite(values).all():
+        return math.nan
     # Sums of the first group say the same as differences of means: one is a growing function of the other.
     values = values - values.mean()
     seen = abs(values[:n].sum()) - 1e-9 * np.abs(values).sum()  # equal sums may differ by rounding
@@ -149,13 +150,14 @@ def rank_chance(a: Sequence[float], b: Sequence[float]) -> float:
     """The same of ranks, where equal values share theirs: Mann and Whitney's test, exact with ties too."""
     from scipy.stats import rankdata
 
-    ranks = rankdata(np.concatenate([np.asarray(a, float), np.asarray(b, float)]))
+    ranks = rankdata(np.concatenate([np.asarray(a, float), np.asarray(b, float)]))  # NaN where a value is none
     return chance(ranks[: len(a)], ranks[len(a) :])
 
 
 def least_chance(n: int, m: int) -> float:
-    """The smallest p that ranks of n and m values can give: the groups do not overlap, and only two deals do that."""
-    return min(1.0, 2 / math.comb(n + m, n))
+    """The smallest p that n and m values can give: the groups do not overlap, and only two deals do that; with ties in
+    groups of unequal sizes one."""
+    return min(1.0, (2 if n == m else 1) / math.comb(n + m, n))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

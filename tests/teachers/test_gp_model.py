@@ -86,7 +86,11 @@ def test_standard_errors_are_stretched_as_the_scores_are():
     # The lower half: -100 and 0 become 0.5 and 0.9, 100 apart before, 0.4 after; above the median nothing changes.
     scores, warped = np.array([-100.0, 0.0, 1.0, 2.0]), np.array([0.5, 0.9, 1.0, 2.0])
     found = warped_errors(scores, warped, np.array([20.0, 0.0, 0.0, 0.5]))
-    assert found == pytest.approx([20 * 0.4 / 100, 0.0, 0.0, 0.5])
+    beyond = 0.45 / 100.5  # from the lowest score to the median
+    assert found == pytest.approx([20 * (0.4 / 100 + beyond) / 2, 0.0, 0.0, 0.5])
+    # Two that nearly tie are ranks apart: that steepness does not go on below them.
+    tied = np.array([-0.471, -0.470, 1.0, 2.0, 3.0, 4.0])
+    assert warped_errors(tied, half_rank_warp(tied), np.full(6, 0.03)).max() < 2
     # Across a bend half of it counts on either side.
     assert warped_errors(scores, warped, np.array([0.0, 1.0, 0.0, 0.0]))[1] == pytest.approx((0.1 + 0.004) / 2)
     assert list(warped_errors(np.array([3.0]), np.array([3.0]), np.array([0.2]))) == [0.2]

@@ -99,7 +99,8 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
-    elsewhere = students_in(against, task.name, list(policies)) if against is not None else {}
+    under = "none" if evaluate_in is Evaluation.M else str(task.safe_evaluation)
+    elsewhere = students_in(against, task.name, list(policies), under) if against is not None else {}
     if video is not None:
         check_film(video, task)
     if trajectories is not None:

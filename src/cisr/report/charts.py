@@ -10,6 +10,7 @@ import numpy as np
 
 from cisr.classroom import Transcript, UnitLog
 from cisr.report.svg import DANGER, Frame, cross, dot, esc, number, padded, rect, segment, svg, text, ticks
+from cisr.report.words import missing
 from cisr.statistics import Estimate, standard_error
 
 ROW = 20
@@ -79,14 +80,15 @@ def legend(colours: Mapping[str, str]) -> str:
     return f'<p class="legend">{"".join(keys)}</p>'
 
 
-def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str, *, without: str) -> str:
-    """A horizontal bar for each (label, colour, estimate), with its 95 % interval where it has one.
+def bars(rows: Sequence[tuple[str, str, Estimate, int]], title: str, x_label: str, *, without: str) -> str:
+    """A horizontal bar for each (label, colour, estimate, students of whom it is unknown), with its 95 % interval where
+    it has one.
 
     `without` is said where there is nothing to estimate.
     """
-    ends = [end for _, _, e in rows for end in (e.mean, e.high) if math.isfinite(end)]
+    ends = [end for _, _, e, _ in rows for end in (e.mean, e.high) if math.isfinite(end)]
     top = max([*ends, 0.0]) * 1.15 or 1.0
-    left = 24 + 7 * min(max((len(label) for label, _, _ in rows), default=0), 22)
+    left = 24 + 7 * min(max((len(label) for label, *_ in rows), default=0), 22)
     height = 28 + 44 + ROW * len(rows)
     frame = Frame(x=(0.0, top), y=(0.0, 1.0), height=height, left=left, right=64)
     floor = height - frame.bottom
@@ -94,19 +96,20 @@ def bars(rows: Sequence[tuple[str, str, Estimate]], title: str, x_label: str, *,
     for x in ticks(0.0, top):
         parts.append(segment(frame.across(x), frame.top, frame.across(x), floor, "#e4e4e4"))
         parts.append(text(frame.across(x), floor + 17, number(x), anchor="middle", fill="#444"))
-    for k, (label, colour, e) in enumerate(rows):
+    for k, (label, colour, e, unknown) in enumerate(rows):
         y = frame.top + k * ROW
         parts.append(text(left - 6, y + 14, _cut(label, 22), anchor="end"))
         if math.isnan(e.mean):
             parts.append(text(left + 4, y + 14, without, fill="#666"))
             continue
         interval = "" if math.isnan(e.low) else f", 95 % interval [{e.low:.4g}, {e.high:.4g}]"
-        hover = f"{label}: {e.mean:.4g}{interval}"
+        hover = f"{label}: {missing(f'{e.mean:.4g}', unknown)}{interval}"
         parts.append(rect(left, y + 4, frame.across(e.mean) - left, ROW - 8, colour, hover=hover))
         if interval:
             low, high = frame.across(e.low), frame.across(e.high)
             parts.append(segment(low, y + ROW / 2, high, y + ROW / 2, "#222", width=1.5))
-        parts.append(text(frame.across(max(e.mean, e.high if interval else e.mean)) + 5, y + 14, number(e.mean)))
+        end = frame.across(max(e.mean, e.high if interval else e.mean))
+        parts.append(text(end + 5, y + 14, missing(number(e.mean), unknown)))
     parts.append(segment(left, frame.top, left, floor))
     parts.append(text((left + frame.width - frame.right) / 2, height - 6, x_label, anchor="middle"))
     return svg(frame.width, height, parts, title)

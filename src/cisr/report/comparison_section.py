@@ -91,9 +91,9 @@ def student_figures(
 
 
 def failures_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
-    training = bars([(g.label, colours[g.label], g.row.training_failures) for g in groups],
+    training = bars([(g.label, colours[g.label], g.row.training_failures, g.row.unknown_failures) for g in groups],
                     "In training, under the teacher", "failures per student, all units", without="unknown")  # fmt: skip
-    deployed = bars([(g.label, colours[g.label], g.row.deployment_failures) for g in groups],
+    deployed = bars([(g.label, colours[g.label], g.row.deployment_failures, 0) for g in groups],
                     "Deployed, after training", "failures per episode", without="no student finished")  # fmt: skip
     return (
         f'<figure><div class="figures">{training}{deployed}</div><figcaption>Lines: 95 % intervals, valid for any '

@@ -18,9 +18,15 @@ EXPECTED = (
 )
 
 
-def students_in(path: Path, task: str, curricula: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-    """By measure, then by curriculum, a number for each student of a CSV file or of another store of the task."""
-    found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path, task)
+def students_in(
+    path: Path, task: str, curricula: Sequence[str], under: str = "none"
+) -> dict[str, dict[str, list[float]]]:
+    """By measure, then by curriculum, a number for each student of a CSV file or of another store of the task.
+
+    Of a store only those count that were deployed `under` the same intervention. Groups of several policies are left
+    out: a class of one teacher's students has not the spread of single students.
+    """
+    found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path, task, under)
     labels = list(dict.fromkeys(label for groups in found.values() for label, values in groups.items() if values))
     if not labels:
         raise ConfigError(f"{path} holds no students that have finished: {EXPECTED}, or the store of a comparison.")
@@ -32,13 +38,15 @@ def students_in(path: Path, task: str, curricula: Sequence[str]) -> dict[str, di
     return found
 
 
-def _of_store(path: Path, task: str) -> dict[str, dict[str, list[float]]]:
+def _of_store(path: Path, task: str, under: str) -> dict[str, dict[str, list[float]]]:
     contents = read(path)
     if contents.settings.get("task") != task:
         raise ConfigError(f"{path} is a store of '{contents.settings.get('task')}': give one of '{task}'.")
     students: dict[str, list[Transcript]] = {}
     for group in contents.groups:
-        students.setdefault(group.label, []).extend(group.students)
+        if group.row.policies == 1:
+            same = [t for t in group.students if t.deployment is None or t.deployment.under == under]
+            students.setdefault(group.label, []).extend(same)
     return measure_groups(students)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from cisr.report.comparison_section import deployed, student_figures
 from cisr.report.contents import ReproductionRecord
@@ -42,20 +41,31 @@ def published_table(record: ReproductionRecord) -> str:
     shown = measures(rows)
     for measure in shown:
         ours = [uncertain(estimate.mean, estimate.sem, measure.digits) for estimate, _ in measure.cells]
-        ours = [replace(with_unknown(c, n), csv=c.csv) for c, n in zip(ours, measure.unknown, strict=True)]
+        counted = measure.name == "training failures"
+        if counted:
+            ours = [with_unknown(cell, n) for cell, n in zip(ours, measure.unknown, strict=True)]
         papers = [uncertain(*(paper or (math.nan, math.nan)), measure.digits) for _, paper in measure.cells]
         columns += [
             Column(
                 head=whose,
-                csv=tuple(f"{measure.name.replace(' ', '_')}_{whose}_{part}" for part in ("mean", "sem")),
+                csv=tuple(f"{measure.name.replace(' ', '_')}_{whose}_{part}" for part in parts),
                 cells=tuple(cells),
             )
-            for whose, cells in (("ours", ours), ("paper", papers))
+            for whose, cells, parts in (
+                ("ours", ours, ("mean", "sem", "unknown") if counted else ("mean", "sem")),
+                ("paper", papers, ("mean", "sem")),
+            )
         ]
     over = (("", 1), *((measure.name, 2) for measure in shown))
     caption = (
         "Mean ± standard error; ours over repetitions, each with a teacher of its own and new students under every "
-        f"curriculum: {record.repetitions} × {record.students} students in a row. Failures are visits to danger, per "
-        "student. A dash: the paper has no such row."
+        f"curriculum: {record.repetitions} × {record.students} students in a row{_unfinished(record)}. Failures are "
+        "visits to danger, per student. A dash: there is no such number."
     )
     return table(columns, over=over, name=record.pooled.name, caption=caption)
+
+
+def _unfinished(record: ReproductionRecord) -> str:
+    rows = [group.row for group in record.pooled.groups]
+    finished, students = sum(row.finished for row in rows), record.repetitions * record.students * len(rows)
+    return "" if finished == students else f", of whom {finished} of {students} have finished"

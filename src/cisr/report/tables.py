@@ -50,9 +50,13 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def reproduction_table(reproduction: Reproduction) -> Table:
     """Ours beside the paper's, mean ± standard error over repetitions."""
+    finished, students = (
+        sum(getattr(row, what) for row in reproduction.comparison.rows) for what in ("finished", "students")
+    )
     table = _empty(
         f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
-        f"{reproduction.students} students each"
+        f"{reproduction.students} students each",
+        None if finished == students else f"{finished} of {students} students finished; the others are left out.",
     )
     table.add_column("curriculum", no_wrap=True)
     columns = measures(reproduction.rows)

@@ -95,7 +95,7 @@ def default_priors(space: SearchSpace, setting: Setting) -> Hyperpriors:
 
 
 def half_rank_warp(scores: Floats) -> Floats:
-    """Draws the scores below the median towards it, keeping their order; the others stay as they are.
+    """Spreads the scores below the median as widely as the others, keeping their order; the others stay as they are.
 
     s ← m + r·Φ⁻¹((rank - ½)/n) for s < m, with m the median and r² the mean of (s - m)² over s ≥ m: the lower half
     gets the shape that it would have if the upper half were that of a normal distribution. Ties share their rank.
@@ -114,13 +114,14 @@ def warped_errors(scores: Floats, warped: Floats, errors: Floats) -> Floats:
     """Standard errors of scores that went through the map w: scores → warped.
 
     e ← (w(s + e) - w(s - e)) / 2, with w linear between scores; above the highest w(s) = s, as half-rank warping has
-    it, below the lowest it goes on as between the lowest two.
+    it, below the lowest it goes on as in the lower half as a whole: between the lowest two it may be very steep.
     """
     at, first = np.unique(scores, return_index=True)
     to = warped[first]
-    if len(at) < 2:
+    median = np.median(scores)
+    if median <= at[0]:
         return errors
-    slope = (to[1] - to[0]) / (at[1] - at[0])
+    slope = (np.interp(median, at, to) - to[0]) / (median - at[0])
 
     def w(s: Floats) -> Floats:
         return np.asarray(np.interp(s, at, to) + np.maximum(s - at[-1], 0) + slope * np.minimum(s - at[0], 0))
