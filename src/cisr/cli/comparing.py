@@ -143,7 +143,8 @@ def compare(
         if missing := ", ".join(label for label in policies if label not in there):
             out.print(f"No students in {against.name} under: {missing} (there: {', '.join(there)})", soft_wrap=True)
     out.print(
-        f"{students * len(policies)} students; this run took {ago(began)}; everything is kept in {path}", soft_wrap=True
+        f"{students * len(policies)} students; this run took {ago(began)}; kept in {path}, weights beside it",
+        soft_wrap=True,
     )
     if figure is not None:
         from cisr.report.figures import learning_curves

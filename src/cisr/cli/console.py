@@ -76,7 +76,8 @@ StoreOption = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="SQLite file that keeps everything. (default: runs/TASK[-STUDENT]-SCALE-SEED.sqlite)",
+        help="SQLite file that keeps results; weights go into a folder beside it. "
+        "(default: runs/TASK[-STUDENT]-SCALE-SEED.sqlite)",
         show_default=False,
     ),
 ]

@@ -107,7 +107,7 @@ def train(
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
     out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
     out.print(f"Best curriculum: {describe(result.policy.to_json())}")
-    out.print(f"Written to {target}; everything is kept in {path}", soft_wrap=True)
+    out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)
     write_json(
         json_path,
         {
@@ -182,7 +182,10 @@ def reproduce(
     target = figure or path.with_suffix(".png")
     with writing(target):
         learning_curves(result.pictured(), target.with_suffix(".png"), target.with_suffix(".pdf"))
-    out.print(f"This run took {ago(began)}; everything is kept in {path}, the figure is {target}", soft_wrap=True)
+    out.print(
+        f"This run took {ago(began)}; results are kept in {path}, weights beside it; the figure is {target}",
+        soft_wrap=True,
+    )
     write_json(json_path, result.to_json())
 
 
