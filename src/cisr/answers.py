@@ -26,7 +26,7 @@ class Answers:
         self._allowed: set[np.dtype[Any]] = set()  # types of numbers seen to fit
 
     def observation(self, answer: Any, who: str) -> np.ndarray:
-        """The observation as an array; whether it is finite is asked of many at once, see `unfinished`."""
+        """The observation as an array; whether it is finite is asked of many at once, see `not_finite`."""
         if self._n is not None:
             number = np.asarray(answer)
             if number.shape != () or number.dtype.kind not in "iu" or not 0 <= number - self._first < self._n:

@@ -30,11 +30,16 @@ from cisr.compilation import is_out_of_memory
 from cisr.errors import AnswerError, CisrError, TaskError, described
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.seeding import derive_seed
-from cisr.task import Move, Task, Transition
+from cisr.task import Move, Task, Transition, standing
 
 Env = gymnasium.Env[Any, Any]
 ROUNDING = 1e-3
 """By how much `place` may miss a state: simulators keep single precision."""
+
+
+def concerns_all(error: BaseException) -> bool:
+    """Whether an error is not that of one environment alone: a broken contract, or a lack of memory."""
+    return is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
 
 
 class Step(NamedTuple):
@@ -203,9 +208,7 @@ class InducedCMDPs:
 
     def _standing_in_danger(self, states: np.ndarray) -> list[np.ndarray]:
         """Where each danger holds, (E,) each, of states (E, d) that nobody moved to: starts, and ends of rescues."""
-        n = len(self.envs)
-        still = Move(states, np.zeros(n), np.zeros(n, bool))
-        return [self._judge(f"danger '{name}'", danger, still) for name, danger in self._dangers]
+        return [self._judge(f"danger '{name}'", danger, standing(states)) for name, danger in self._dangers]
 
     def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
@@ -240,9 +243,8 @@ class InducedCMDPs:
         return observation
 
     def _give_up(self, k: int, error: BaseException, judged: bool = True) -> None:
-        """Leave an environment out that broke. A broken contract concerns all, and so does a lack of memory."""
-        everyones = is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
-        if self._on_error is None or everyones:
+        """Leave an environment out that broke, unless that concerns all."""
+        if self._on_error is None or concerns_all(error):
             raise error
         self.leave_out(k)
         self._on_error(k, error, judged)

@@ -18,15 +18,14 @@ import numpy as np
 from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.differences import Difference, against_the_others
-from cisr.errors import ConfigError, NobodyFinished
+from cisr.errors import ConfigError
 from cisr.lesson import (
+    check_finished,
     deployed,
     make_lesson,
     new_student,
-    nobody_finished,
     set_aside,
     settle,
-    warn_of_unfinished,
 )
 from cisr.seeding import check_seed
 from cisr.statistics import Estimate, Share, estimate, share
@@ -171,10 +170,7 @@ def compare(
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
-        everyone = [transcript for group in groups.values() for transcript in group]
-        if all(transcript.deployment is None for transcript in everyone):
-            raise NobodyFinished(nobody_finished(everyone))
-        warn_of_unfinished(everyone)
+        check_finished([transcript for group in groups.values() for transcript in group])
         keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)

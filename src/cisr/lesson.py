@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.classroom import Batching, Enrolment, Lesson, Transcript, UnitLog, default_observe
 from cisr.curricula import CurriculumPolicy
-from cisr.errors import ConfigError, StoreError
+from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.identity import ENVIRONMENT, identity, versions
 from cisr.seeding import derive_seed, generator
 from cisr.store import RUN, Store
@@ -143,8 +143,10 @@ def nobody_finished(transcripts: Sequence[Transcript]) -> str:
     )
 
 
-def warn_of_unfinished(transcripts: Sequence[Transcript]) -> None:
-    """Some students finished: say how many did not, and why."""
+def check_finished(transcripts: Sequence[Transcript]) -> None:
+    """Where nobody finished there is no result; where some did not, say how many and why."""
+    if all(t.deployment is None for t in transcripts):
+        raise NobodyFinished(nobody_finished(transcripts))
     errors = [t.error for t in transcripts if t.error is not None]
     if errors:
         log.warning(

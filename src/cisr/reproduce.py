@@ -18,8 +18,8 @@ from cisr.classroom import Batching, Classroom, Lesson
 from cisr.compare import Comparison, enrol, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
 from cisr.differences import Difference
-from cisr.errors import ConfigError, NobodyFinished
-from cisr.lesson import announce_aside, deployed, make_lesson, nobody_finished, settle, warn_of_unfinished
+from cisr.errors import ConfigError
+from cisr.lesson import announce_aside, check_finished, deployed, make_lesson, settle
 from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row, told_apart
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
@@ -183,9 +183,7 @@ def reproduce(
     with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
-    if all(transcript.deployment is None for transcript in taught.values()):
-        raise NobodyFinished(nobody_finished(list(taught.values())))
-    warn_of_unfinished(list(taught.values()))
+    check_finished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
     keep_trajectories(store, task, FINDING, pooled, seed)

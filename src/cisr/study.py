@@ -31,6 +31,7 @@ from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
 from cisr.lesson import deployed, make_lesson, new_student, nobody_finished, set_aside, settle
 from cisr.seeding import check_seed, derive_seed
+from cisr.statistics import standard_error
 from cisr.store import Round, Store, opened
 from cisr.task import Task
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
@@ -295,5 +296,4 @@ def summarise(
     if not scores:
         return None, None
     scores += [min(scores) if worst is None else worst] * (len(transcripts) - len(scores))
-    sem = float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
-    return float(np.mean(scores)), sem
+    return float(np.mean(scores)), standard_error(scores) if len(scores) > 1 else None

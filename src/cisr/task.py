@@ -36,6 +36,12 @@ class Move(NamedTuple):
     terminated: Array  # (...) whether the environment ended the episode
 
 
+def standing(state: Array) -> Move:
+    """States (..., d) that nobody moved to, starts and ends of rescues, as moves: that is how danger judges them."""
+    xp, shape = state.__array_namespace__(), state.shape[:-1]
+    return Move(state=state, reward=xp.zeros(shape), terminated=xp.zeros(shape, dtype=bool))
+
+
 class Transition(NamedTuple):
     """A whole step: the student's move and the rescue that followed, if any."""
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from cisr.audit.agreement import disagreement
+from cisr.audit.agreement import disagreement, predicates
 from cisr.audit.excursions import twin_excursions
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Place
 from cisr.model import model_of
 from cisr.seeding import check_seed, derive_seed, generator
-from cisr.task import Move, Task
+from cisr.task import Move, Task, standing
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ class BrokenPromise:
 def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> tuple[BrokenPromise, ...]:
     """The promises that a task breaks; empty when all is well.
 
-    States are collected in about `n_steps` of random play without an intervention, more where the task has a model.
-    Then:
+    States are collected in about `n_steps` of random play without an intervention, and starts and moves as training
+    meets them (`cisr.audit.excursions`), more where the task has a model. Then:
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met;
@@ -94,17 +94,8 @@ def _reading(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
 
 
 def _predicates(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
-    moves = trials.moves
-
-    def of_states(fn: Callable[[Array], Array]) -> Callable[[Move], Array]:
-        return lambda move: fn(move.state)
-
-    for intervention in task.interventions:
-        for name, trigger in intervention.triggers.items():
-            yield from _purity(f"trigger '{name}' of '{intervention.name}'", of_states(trigger), moves)
-    for name, danger in task.dangers.items():
-        yield from _purity(f"danger '{name}'", danger, moves)
-    yield from _purity("success", task.success, moves)
+    for what, judge in predicates(task):
+        yield from _purity(what, judge, trials.moves)
 
 
 def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[BrokenPromise]:
@@ -168,10 +159,8 @@ def _model(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
 
 def _starts(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
     """A rescue answers a move: whoever starts inside a trigger set, or in danger, is not rescued from there."""
-    n = len(trials.starts)
-    still = Move(trials.starts, np.zeros(n), np.zeros(n, bool))
     for name, danger in task.dangers.items():
-        for start in trials.starts[np.asarray(danger(still))]:
+        for start in trials.starts[np.asarray(danger(standing(trials.starts)))]:
             yield BrokenPromise(what=f"danger '{name}'", message="holds where an episode starts", state=_shown(start))
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
@@ -206,7 +195,7 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
             message = f"put the student into {_short(put)}: give finite numbers"
         elif bool(np.all(intervention.triggered(put[None]))):
             message = f"put the student into {_short(put)}, which is in the trigger set"
-        elif bool(np.all(trials.task.failed(Move(put[None], np.zeros(1), np.zeros(1, bool))))):
+        elif bool(np.all(trials.task.failed(standing(put[None])))):
             message = f"put the student into {_short(put)}, which is in danger"
         else:
             continue

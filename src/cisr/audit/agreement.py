@@ -117,7 +117,7 @@ def _judged_otherwise(task: Task, model: FiniteModel, way: Way, records: Sequenc
     seen = Move(*(np.array(column) for column in zip(*(step.move for step in way.steps), strict=True)))
     numbers, rewards, ends = (np.array(column) for column in zip(*records, strict=True))
     known = Move(model.states[numbers], rewards, ends)
-    for what, judge in _predicates(task):
+    for what, judge in predicates(task):
         differs = np.flatnonzero(np.asarray(judge(seen)) != np.asarray(judge(known)))
         if len(differs):
             state = seen.state[differs[0]]
@@ -129,15 +129,17 @@ def _judged_otherwise(task: Task, model: FiniteModel, way: Way, records: Sequenc
             return
 
 
-def _predicates(task: Task) -> Iterator[tuple[str, Callable[[Move], Any]]]:
+def predicates(task: Task) -> Iterator[tuple[str, Callable[[Move], Any]]]:
+    """All that judges moves, by name: triggers, dangers, success."""
+
     def of_states(trigger: Callable[[Any], Any]) -> Callable[[Move], Any]:
         return lambda move: trigger(move.state)
 
-    yield from ((f"danger '{name}'", danger) for name, danger in task.dangers.items())
-    yield "success", task.success
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             yield f"trigger '{name}' of '{intervention.name}'", of_states(trigger)
+    yield from ((f"danger '{name}'", danger) for name, danger in task.dangers.items())
+    yield "success", task.success
 
 
 def _number(model: FiniteModel, state: np.ndarray) -> int | None:

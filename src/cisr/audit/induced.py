@@ -15,7 +15,7 @@ import numpy as np
 from cisr.errors import TaskError
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.model import FiniteModel, said
-from cisr.task import Move, Task
+from cisr.task import Move, Task, standing
 
 NOWHERE = -1
 """Where a student stands when its episode has ended."""
@@ -89,15 +89,13 @@ class Induced:
 
 def judge(task: Task, model: FiniteModel) -> Judged:
     """M, with its own horizon."""
-    n = model.n_states
     move = Move(state=model.states[model.target], reward=model.reward, terminated=model.terminated)
-    still = Move(state=model.states, reward=np.zeros(n), terminated=np.zeros(n, bool))
     return Judged(
         model=model,
         horizon=model.lasting(task.horizon),
         failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
         succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
-        perilous=_bools(task.failed(still), n, f"danger of task '{task.name}'"),
+        perilous=_bools(task.failed(standing(model.states)), model.n_states, f"danger of task '{task.name}'"),
     )
 
 

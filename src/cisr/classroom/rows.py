@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cisr.classroom.records import Breakdown, Enrolment
-from cisr.cmdp import Env, InducedCMDPs, Step
-from cisr.compilation import is_out_of_memory
-from cisr.errors import AnswerError, TaskError, described
+from cisr.cmdp import Env, InducedCMDPs, Step, concerns_all
+from cisr.errors import described
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed
 from cisr.students.networks import ObservationSpec
@@ -124,8 +123,7 @@ class Rows:
         try:
             yield
         except (Exception, SystemExit) as error:
-            everyones = is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
-            if everyones:
+            if concerns_all(error):
                 raise
             self._blame(k, when, error)
 

@@ -17,7 +17,7 @@ import numpy as np
 from cisr import constraints
 from cisr.constraints import Account
 from cisr.intervention import Array, Intervention, Place, Rewind, ToStart
-from cisr.task import Move, Task, Transition
+from cisr.task import Move, Task, Transition, standing
 from cisr.twin import State, Twin
 
 REWIND, TO_START, PLACE = 0, 1, 2
@@ -152,9 +152,7 @@ class Supervised:
 
     def _standing_in_danger(self, vector: Array) -> Array:
         """Which dangers hold of states (E, d) that nobody moved to, (E, n): starts, and ends of rescues."""
-        n = len(vector)
-        still = Move(state=vector, reward=jnp.zeros(n), terminated=jnp.zeros(n, bool))
-        return jnp.stack([danger(still) for danger in self.task.dangers.values()], axis=-1)
+        return jnp.stack([danger(standing(vector)) for danger in self.task.dangers.values()], axis=-1)
 
     def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
         """Begin new episodes where the last ones ended."""

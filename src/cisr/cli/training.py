@@ -35,7 +35,7 @@ from cisr.cli.console import (
     writing,
 )
 from cisr.curricula import save_policy
-from cisr.lesson import warn_of_unfinished
+from cisr.lesson import check_finished
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
@@ -101,7 +101,7 @@ def train(
             result = study.run(meter, show_round)
     with writing(target):
         save_policy(result.policy, target)
-    warn_of_unfinished(result.transcripts)
+    check_finished(result.transcripts)
     tried = f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students"
     out.print(f"{tried}; this run took {ago(began)}.")
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
