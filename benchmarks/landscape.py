@@ -69,7 +69,7 @@ def students_of(task: Task, enrolments: list[Enrolment]) -> Iterator[tuple[str, 
             for k, unit in enumerate(event.records):
                 assert unit is not None, event.errors[k]
                 met[k].append(unit.log.intervention)
-                rescues[k] += unit.log.rescues
+                rescues[k] += unit.log.total_rescues
         elif isinstance(event, Graduation):
             for k, (student, deployment) in enumerate(zip(enrolments, event.deployments, strict=True)):
                 assert deployment is not None, event.errors[k]

@@ -50,7 +50,6 @@ from cisr import (
     compare,
     get_task,
 )
-from cisr.bench import student_of
 from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
 from cisr.classroom import Batch, Checkpoint, Event, default_observe
 from cisr.cli.comparing import parse_curricula
@@ -60,6 +59,7 @@ from cisr.differences import Pair, differences
 from cisr.report.tables import shown
 from cisr.report.words import missing
 from cisr.seeding import check_seed, derive_seed, generator
+from cisr.students.config import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 
 FL_A = Switching(
@@ -75,7 +75,7 @@ OWN, SB3 = "cisr", "Stable-Baselines3"
 
 
 def frozen_lake(n_units: int | None) -> Task:
-    task = get_task("frozen-lake", "paper")
+    task = get_task("frozen-lake", "paper", "cnn")
     return task if n_units is None else replace(task, n_units=n_units)
 
 
@@ -195,7 +195,7 @@ class SB3Student:
         return Round(episodes, sum(env.failures for env in envs), sum(env.rescues for env in envs))
 
     def _deploy(self) -> Deployment:
-        """Stochastic policy in M until every episode begun within the budget of steps has ended."""
+        """The policy in M until every episode begun within the budget of steps has ended."""
         assert self.model is not None
         n_envs = self.config.n_envs
         envs = [Lagrangian(InducedCMDP(self.task, "none"), np.zeros(len(self.task.constraints))) for _ in range(n_envs)]
@@ -206,7 +206,7 @@ class SB3Student:
         while min(began) < budget:
             clock += 1
             stacked = np.stack(observations)
-            actions, _ = self.model.predict(stacked, deterministic=self.task.deterministic_deployment)
+            actions, _ = self.model.predict(stacked, deterministic=self.config.deterministic)
             for k, env in enumerate(envs):
                 observations[k], _, ended, _, _ = env.step(actions[k])
                 if ended:

@@ -21,7 +21,7 @@ from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
 from cisr.lesson import load_student
 from cisr.statistics import Estimate, Share
 from cisr.store import Store
-from cisr.students import Convolutional, Perceptron, Population, StudentConfig
+from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
 from cisr.study import Study, StudyResult, random_teacher
 from cisr.task import Move, Task, Teaching, Transition
 from cisr.tasks import get_task
@@ -67,6 +67,7 @@ __all__ = [
     "Transition",
     "UnitLog",
     "compare",
+    "explorer",
     "get_task",
     "load_policy",
     "load_student",

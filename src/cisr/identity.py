@@ -13,7 +13,7 @@ from cisr.classroom import Lesson
 from cisr.curricula.space import Real
 from cisr.errors import CisrError
 from cisr.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
-from cisr.students.config import Population, StudentConfig
+from cisr.students.config import Population, students_of
 from cisr.task import Task
 from cisr.teachers.base import Teacher
 
@@ -95,7 +95,6 @@ def describe(task: Task) -> dict[str, Any]:
         "constraint_form": task.constraint_form,
         "kappa": task.kappa,
         "deployment_steps": task.deployment_steps,
-        "deterministic_deployment": task.deterministic_deployment,
         "max_reward": task.max_reward,
         "safe_evaluation": task.safe_evaluation,
         "rewind_like": task.rewind_like,
@@ -111,9 +110,10 @@ def describe(task: Task) -> dict[str, Any]:
 
 def describe_student(task: Task) -> dict[str, Any]:
     """The settings of a task's students, as JSON."""
-    if isinstance(task.student, Population):
-        return {"base": task.student.base.to_json(), "vary": {k: list(v) for k, v in task.student.vary.items()}}
-    return (task.student or StudentConfig()).to_json()
+    students = students_of(task)
+    if isinstance(students, Population):
+        return {"base": students.base.to_json(), "vary": {k: list(v) for k, v in students.vary.items()}}
+    return students.to_json()
 
 
 def describe_teacher(teacher: Teacher) -> dict[str, Any]:

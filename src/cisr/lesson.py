@@ -13,7 +13,7 @@ from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.identity import ENVIRONMENT, identity, versions
 from cisr.seeding import derive_seed, generator
 from cisr.store import RUN, Store
-from cisr.students.config import Population, StudentConfig
+from cisr.students.config import Population, StudentConfig, students_of
 from cisr.task import Task
 
 if TYPE_CHECKING:
@@ -159,9 +159,8 @@ def check_finished(transcripts: Sequence[Transcript]) -> None:
 
 def student_config(task: Task, seed: int, name: str) -> StudentConfig:
     """The settings of one student: the task's, or drawn from its population."""
-    if isinstance(task.student, Population):
-        return task.student.draw(generator(seed, name, "population"))
-    return task.student or StudentConfig()
+    students = students_of(task)
+    return students.draw(generator(seed, name, "population")) if isinstance(students, Population) else students
 
 
 def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:

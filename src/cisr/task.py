@@ -125,9 +125,9 @@ class Task:
     n_units: int = 10
     """N_s: interaction units that one student learns for."""
     deployment_steps: int = 10_000
-    deterministic_deployment: bool = False
     student: StudentConfig | Population | None = None
-    """Settings of the students to be taught, or a population that they are drawn from. None: the defaults."""
+    """Settings of the students to be taught, or a population that they are drawn from. None: explorers of the
+    defaults, see `cisr.explorer`."""
     student_kind: str | None = None
     """What a built-in task calls these students."""
     teaching: Teaching = field(default_factory=Teaching)

@@ -88,9 +88,9 @@ def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "no
         yield Moment(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 
 
-def by_student(task: Task, student: Student, seed: int = 0) -> Act:
-    """A student acting as the task deploys its students."""
-    return lambda observation: student.predict(observation, deterministic=task.deterministic_deployment, seed=seed)
+def by_student(student: Student, seed: int = 0) -> Act:
+    """A student acting as it does when deployed."""
+    return lambda observation: student.predict(observation, seed=seed)
 
 
 def at_random(task: Task, seed: int = 0) -> Act:
@@ -155,7 +155,7 @@ def keep_trajectories(
 
 def episodes(store: Store, task: Task, student: str, seed: int, under: str) -> list[Trajectory]:
     """A few episodes of a student of a store."""
-    act = by_student(task, load_student(store, task, student), derive_seed(seed, student, "trajectories"))
+    act = by_student(load_student(store, task, student), derive_seed(seed, student, "trajectories"))
     return [trajectory(task, act, under=under, seed=episode_seed(seed, k)) for k in range(N_EPISODES)]
 
 

@@ -21,7 +21,7 @@ from cisr.intervention import Array, Intervention
 from cisr.lesson import choose_lane, load_student
 from cisr.seeding import derive_seed
 from cisr.store import Store
-from cisr.students.config import Population, StudentConfig
+from cisr.students.config import StudentConfig, student_of
 from cisr.task import Task, Teaching, Transition
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:
 
     Several students, because each finds its own way; N_UNITS units of one round, because there are no constraints.
     """
-    own = task.student.base if isinstance(task.student, Population) else task.student or StudentConfig()
+    own = student_of(task)
     n_students = min(max(budget // STEPS_PER_STUDENT, 1), MOST_STUDENTS)
     per_unit = budget // (n_students * N_UNITS)
     updates = max(-(-per_unit // (LONGEST_ROLLOUT * own.n_envs)), 1)

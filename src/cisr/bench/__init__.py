@@ -40,7 +40,7 @@ from cisr.curricula import Fixed
 from cisr.errors import CisrError, ConfigError
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Store
-from cisr.students.config import Population, StudentConfig
+from cisr.students.config import StudentConfig, student_of
 from cisr.task import Task
 
 OWN_LANES = ("compiled", "gymnasium")
@@ -181,11 +181,6 @@ def bench(
         tabulated="compiled" in measured and task.twin is not None and task.twin().table is not None,
         left_out=tuple(reasons.values()),
     )
-
-
-def student_of(task: Task) -> StudentConfig:
-    """The settings of the task's student; of a population, those that its students vary."""
-    return task.student.base if isinstance(task.student, Population) else task.student or StudentConfig()
 
 
 def _why_not(task: Task, lane: str) -> str | None:

@@ -171,8 +171,8 @@ class Cohort:
             noise, clock = now
             seen = self.twin.observe(parameters, envs.state)
             policy = look_up(seen).policy
-            deterministic = task.deterministic_deployment
-            actions = self.distribution.mode(policy) if deterministic else self.distribution.act(policy, noise.action)
+            greedy = self.config.deterministic
+            actions = self.distribution.mode(policy) if greedy else self.distribution.act(policy, noise.action)
             envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
             ends, counted = stepped.terminated | stepped.truncated, envs.began < budget
             sums = _add(sums, envs, stepped, ends & counted, counted, violation_score)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from cisr.classroom.cohort import Cohort
-from cisr.classroom.lane import Lane, UnitSummary
+from cisr.classroom.lane import Deployed, Lane, UnitSummary
 from cisr.classroom.records import Batch, Breakdown, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.supervised import Rules
 from cisr.constraints import violation
@@ -59,9 +59,9 @@ class CompiledLane(Lane):
             for k, n in enumerate(total.episodes)
         ]
 
-    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
         if all(self.errors):
-            return (None,) * len(self.students)
+            return Deployed.nobody(len(self.students))
         rules = self._rules([self.task.intervention(under)] * len(self.students))
         violation_score = self.task.violation_score(under)
         score = np.float32(np.nan if violation_score is None else violation_score)
@@ -82,7 +82,10 @@ class CompiledLane(Lane):
             )
             for k, n in enumerate(total.episodes)
         ]
-        return tuple(None if error else d for error, d in zip(self.errors, deployments, strict=True))
+        return Deployed(
+            deployments=tuple(None if error else d for error, d in zip(self.errors, deployments, strict=True)),
+            failures=tuple(d.failures for d in deployments),
+        )
 
     def _rules(self, interventions: Sequence[Intervention]) -> Rules:
         each = [self.cohort.supervised.rules(intervention) for intervention in interventions]

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator, Sequence
 import gymnasium
 import numpy as np
 
-from cisr.classroom.lane import Lane, UnitSummary
-from cisr.classroom.records import Batch, Checkpoint, Deployment, Event, Lesson, Progress
+from cisr.classroom.lane import Deployed, Lane, UnitSummary
+from cisr.classroom.records import Batch, Checkpoint, Event, Lesson, Progress
 from cisr.classroom.rows import Rows
 from cisr.classroom.tally import Tally, deployment_of, summary_of
 from cisr.errors import ConfigError
@@ -115,9 +115,9 @@ class GymnasiumLane(Lane):
                 rollout.end_values[:, t] = np.where(step.truncated, beyond, 0.0)
         return rollout._replace(last_values=self.program.value(learners, observations))
 
-    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
         if all(self.errors):
-            return (None,) * len(self.students)
+            return Deployed.nobody(len(self.students))
         intervention = self.task.intervention(under)
         rows = self._rows([intervention] * len(self.students))
         seeds = self._seeds("act", name)
@@ -127,12 +127,15 @@ class GymnasiumLane(Lane):
         for t in range(budget + self.task.horizon_under(intervention)):
             if t >= budget and not (tally.open_since_before(budget) & [error is None for error in self.errors]).any():
                 break
-            acts = self.program.act(learners, observations, seeds, t, self.task.deterministic_deployment)
+            acts = self.program.act(learners, observations, seeds, t, self.config.deterministic)
             tally.add(rows.step(np.asarray(acts.actions), observations))
         rows.close()
-        return tuple(
-            None if error else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
-            for error, episodes in zip(self.errors, tally.episodes, strict=True)
+        return Deployed(
+            deployments=tuple(
+                None if error else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
+                for error, episodes in zip(self.errors, tally.episodes, strict=True)
+            ),
+            failures=tuple(tally.failures.tolist()),
         )
 
     def _rows(self, interventions: Sequence[Intervention]) -> Rows:

@@ -1,7 +1,7 @@
 """What all lanes share: the way of a batch of students through its units, from checkpoint to checkpoint.
 
 A lane says where experience comes from: it trains one unit (`_train`) and deploys frozen policies (`_deploy`).
-Curricula, transfer, records and checkpoints are here.
+Curricula, transfer, candidates, records and checkpoints are here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cisr.classroom import candidates
+from cisr.classroom.candidates import Candidates
 from cisr.classroom.records import (
     Batch,
     Breakdown,
@@ -44,6 +46,18 @@ class UnitSummary(NamedTuple):
     failures: int
 
 
+class Deployed(NamedTuple):
+    """How the frozen policies of a batch did."""
+
+    deployments: tuple[Deployment | None, ...]  # None for a student that has broken down
+    failures: tuple[int, ...]  # that were seen of each, also of one that broke down on the way
+
+    @staticmethod
+    def nobody(n: int) -> Deployed:
+        """None of n students."""
+        return Deployed((None,) * n, (0,) * n)
+
+
 class Lane(ABC):
     """Teaches one batch. `errors` has one entry for each student, None while all is well."""
 
@@ -63,7 +77,7 @@ class Lane(ABC):
         """One unit of every student; reports progress on the way."""
 
     @abstractmethod
-    def _deploy(self, learners: Learner, under: str, name: str) -> tuple[Deployment | None, ...]:
+    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
         """Run the frozen policies until every episode begun within the budget of steps has ended.
 
         Stopping at the budget itself would favour short episodes.
@@ -73,17 +87,23 @@ class Lane(ABC):
         """Teach from the start or from a checkpoint; the events are what happens, in order."""
         done = 0
         records: Records = (None,) * len(self.students)
+        best: Candidates | None = None
         if checkpoint is None:
             learners = self.program.new(self._seeds("weights"))
         else:
-            learners = learners_from_arrays(checkpoint.weights)
+            learners, best = learners_from_arrays(checkpoint.weights), candidates.from_arrays(checkpoint.weights)
             done, records, self.errors = checkpoint.unit, checkpoint.records, list(checkpoint.errors)
         for unit in range(done + 1, self.task.n_units + 1):
             if not all(self.errors):
                 learners, records = yield from self._unit(unit, learners, records)
-                yield Checkpoint(unit, learners_to_arrays(learners), records, tuple(self.errors))
+                evaluations = [None if record is None else record.log.evaluation for record in records]
+                best = candidates.best_of(best, learners, evaluations)
+                if best is not None and unit == self.task.n_units:  # the policies are handed in
+                    learners, best = learners._replace(params=best.params), None
+                weights = learners_to_arrays(learners) | candidates.to_arrays(best)
+                yield Checkpoint(unit, weights, records, tuple(self.errors))
         sound = [error is None for error in self.errors]
-        deployments = self._deploy(learners, self.lesson.evaluate_under, "final")
+        deployments, _ = self._deploy(learners, self.lesson.evaluate_under, "final")
         self._count_failures(sound, [0] * len(self.students))  # those of a deployment are none of training
         yield Graduation(deployments, tuple(self.errors))
 
@@ -106,10 +126,11 @@ class Lane(ABC):
         learners, summaries = yield from self._train(unit, learners, interventions)
         self._check_weights(learners, unit)
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
+        tried = self._try_out(unit, learners)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
         if self.lesson.deploy_each_unit:
-            deployments = self._deploy(learners, "none", f"after unit {unit}")
-        self._count_failures(sound, [summary.failures for summary in summaries])
+            deployments, _ = self._deploy(learners, "none", f"after unit {unit}")
+        self._count_failures(sound, [s.failures + n for s, n in zip(summaries, tried.failures, strict=True)])
         seconds = (time.perf_counter() - began) / len(self.students)
 
         records: list[UnitRecord | None] = []
@@ -121,10 +142,18 @@ class Lane(ABC):
                 **summary._asdict(),
                 multipliers=tuple(float(w) for w in weights[k]),
                 deployment=deployments[k],
+                evaluation=tried.deployments[k],
                 seconds=seconds,
             )
             records.append(UnitRecord(log, stages[k]) if self.errors[k] is None else None)
         return learners, tuple(records)
+
+    def _try_out(self, unit: int, learners: Learner) -> Deployed:
+        """The candidates of a unit in M_0, where the students have several and the task has an M_0."""
+        n = self.config.n_candidates
+        if n == 1 or unit <= self.task.n_units - n or self.task.safe_evaluation is None:
+            return Deployed.nobody(len(self.students))
+        return self._deploy(learners, self.task.safe_evaluation, f"candidate {unit}")
 
     def _count_failures(self, sound: Sequence[bool], failures: Sequence[int]) -> None:
         """Whoever was sound and has broken down since takes its failures along: its unit has no record."""

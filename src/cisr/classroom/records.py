@@ -65,7 +65,19 @@ class UnitLog:
     """λ after the unit, one for each of the task's constraints."""
     deployment: Deployment | None = None
     """The paper's periodic deployment in M, for analysis only."""
+    evaluation: Deployment | None = None
+    """How the policy after the unit did in M_0, where it is a candidate to be handed in."""
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def total_rescues(self) -> int:
+        """With those of the evaluation."""
+        return self.rescues + (self.evaluation.rescues if self.evaluation else 0)
+
+    @property
+    def total_failures(self) -> int:
+        """With those of the evaluation: it comes before graduation."""
+        return self.failures + (self.evaluation.failures if self.evaluation else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +96,23 @@ class Transcript:
     """Failures in the unit in which an error ended it, which has no record of its own; None: nobody knows."""
 
     @property
+    def handed_in(self) -> int | None:
+        """The unit whose policy was handed in: of those tried in M_0 the best by mean return, of equal ones the later;
+        the last where none was tried. None before graduation."""
+        if self.deployment is None:
+            return None
+        tried = [(unit.evaluation.mean_return, unit.unit) for unit in self.units if unit.evaluation]
+        return max(tried)[1] if tried else self.units[-1].unit
+
+    @property
     def training_failures(self) -> int | None:
         """None where nobody knows: the process that trained the student died in the middle of a unit."""
         broken = self.failures_when_broken
-        return None if broken is None else broken + sum(unit.failures for unit in self.units)
+        return None if broken is None else broken + sum(unit.total_failures for unit in self.units)
 
     @property
     def rescues(self) -> int:
-        return sum(unit.rescues for unit in self.units)
+        return sum(unit.total_rescues for unit in self.units)
 
 
 def default_observe(unit: UnitLog) -> Observation:
@@ -152,7 +173,7 @@ class Checkpoint(NamedTuple):
     """A unit of a batch is over. Whoever receives this event keeps it before asking for the next one."""
 
     unit: int  # units done
-    weights: dict[str, np.ndarray]  # the learners, stacked over the batch
+    weights: dict[str, np.ndarray]  # the learners and their candidates, stacked over the batch
     records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has broken down
     errors: tuple[Breakdown | None, ...]
 

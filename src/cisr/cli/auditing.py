@@ -11,10 +11,10 @@ from cisr.cli.console import (
     JsonOption,
     Lane,
     LaneOption,
+    PapersStudentOption,
     Scale,
     ScaleOption,
     SeedOption,
-    StudentOption,
     TaskName,
     WorkersOption,
     err,
@@ -25,7 +25,7 @@ from cisr.cli.console import (
     writing,
 )
 from cisr.task import Task
-from cisr.tasks import get_task
+from cisr.tasks import get_task, papers_kind
 
 
 def audit(
@@ -40,7 +40,7 @@ def audit(
     replay: Annotated[
         Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)
     ] = None,
-    student: StudentOption = None,
+    student: PapersStudentOption = None,
     scale: ScaleOption = Scale.paper,
     lane: LaneOption = Lane.auto,
     target: Annotated[
@@ -61,7 +61,7 @@ def audit(
     from cisr.audit import show
     from cisr.progress import counting
 
-    task = get_task(task_name, scale.value, student)
+    task = get_task(task_name, scale.value, student or papers_kind(task_name, scale.value))
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
     if replay is not None:
         _replay(task, replay, folder)

@@ -40,7 +40,7 @@ from cisr.lesson import load_student
 from cisr.reproduce import published_teachers
 from cisr.store import Store
 from cisr.task import Task
-from cisr.tasks import get_task
+from cisr.tasks import get_task, usual_kind
 
 
 def compare(
@@ -105,7 +105,7 @@ def compare(
         check_film(video, task)
     if trajectories is not None:
         check_scenery(task)
-    path = store or default_store(task, student, seed)
+    path = store or default_store(task, usual_kind(task_name), seed)
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
@@ -132,7 +132,7 @@ def compare(
         shown = median_student(next(iter(comparison.transcripts.values())))
         if trajectories is not None and shown is not None:
             with writing(trajectories):
-                rescues_figure(task, trajectories, act=by_student(task, load_student(opened, task, shown)), seed=seed)
+                rescues_figure(task, trajectories, act=by_student(load_student(opened, task, shown)), seed=seed)
     out.print(comparison_table(comparison))
     if len(policies) > 1:
         out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))

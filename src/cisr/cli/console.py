@@ -17,7 +17,6 @@ from rich.console import Console
 
 from cisr.errors import ConfigError
 from cisr.task import Task
-from cisr.tasks import get_task
 
 app = typer.Typer(
     help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
@@ -65,7 +64,21 @@ ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a q
 
 StudentOption = Annotated[
     str | None,
-    typer.Option("--student", help="The kind of students, see `cisr tasks`. (default: the task's)", show_default=False),
+    typer.Option(
+        "--student",
+        help="The kind of students, see `cisr tasks`. (default: explorer on built-in tasks, its own on your own)",
+        show_default=False,
+    ),
+]
+
+
+PapersStudentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--student",
+        help="The kind of students, see `cisr tasks`. (default: the paper's, its own on your own task)",
+        show_default=False,
+    ),
 ]
 
 
@@ -123,10 +136,10 @@ def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = Fals
     """Every command takes --help."""
 
 
-def default_store(task: Task, student: str | None, seed: int, prefix: str = "") -> Path:
-    """A file for each task, scale, seed and kind of student; the task's usual kind goes without saying."""
-    usual = student is None or student == get_task(task.name, Scale(task.scale).value).student_kind
-    name = "-".join([task.name, *([] if usual else [str(student)]), task.scale, str(seed)])
+def default_store(task: Task, usual: str | None, seed: int, prefix: str = "") -> Path:
+    """A file for each task, scale, seed and kind of student; the usual kind goes without saying."""
+    kind = [] if task.student_kind in (None, usual) else [str(task.student_kind)]
+    name = "-".join([task.name, *kind, task.scale, str(seed)])
     return Path("runs") / f"{prefix}{plain(name)}.sqlite"
 
 

@@ -10,17 +10,17 @@ from rich.table import Table
 
 from cisr.cli.console import (
     JsonOption,
+    PapersStudentOption,
     Scale,
     ScaleOption,
     SeedOption,
-    StudentOption,
     TaskName,
     err,
     out,
     write_json,
 )
 from cisr.lesson import student_config
-from cisr.tasks import BUILT_IN, SCALES, get_task, student_kinds
+from cisr.tasks import BUILT_IN, SCALES, get_task, papers_kind, student_kinds
 
 
 def tasks(json_path: JsonOption = None) -> None:
@@ -35,7 +35,7 @@ def tasks(json_path: JsonOption = None) -> None:
             shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
             student = student_config(task, 0, "example")
             others = [kind for kind in student_kinds(name) if kind != task.student_kind]
-            kinds = f"{task.student_kind}, {task.n_units} units; or {', '.join(others)}"
+            kinds = f"{task.student_kind} (default), {task.n_units} units; or {', '.join(others)}"
             table.add_row(name, scale, shown, kinds, task.description)
             records.append(
                 {
@@ -55,7 +55,7 @@ def tasks(json_path: JsonOption = None) -> None:
 def bench(
     task_name: TaskName,
     scale: ScaleOption = Scale.paper,
-    student: StudentOption = None,
+    student: PapersStudentOption = None,
     intervention: Annotated[
         str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
     ] = None,
@@ -76,7 +76,7 @@ def bench(
     from cisr.bench.table import throughput_table, what_is_compared
 
     found = measure(
-        get_task(task_name, scale.value, student),
+        get_task(task_name, scale.value, student or papers_kind(task_name, scale.value)),
         intervention=intervention,
         lanes=[lane.strip() for lane in lanes.split(",")],
         repetitions=repetitions,

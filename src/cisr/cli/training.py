@@ -17,6 +17,7 @@ from cisr.cli.console import (
     JsonOption,
     Lane,
     LaneOption,
+    PapersStudentOption,
     Scale,
     ScaleOption,
     SeedOption,
@@ -39,7 +40,7 @@ from cisr.lesson import check_finished
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
-from cisr.tasks import get_task
+from cisr.tasks import get_task, papers_kind, usual_kind
 
 
 def train(
@@ -68,7 +69,7 @@ def train(
     from cisr.progress import Meter
 
     task = get_task(task_name, scale.value, student)
-    path = store or default_store(task, student, seed)
+    path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     began = time.monotonic()
     with Store(path) as opened:
@@ -128,7 +129,7 @@ def reproduce(
     teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
     students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
     scale: ScaleOption = Scale.paper,
-    student: StudentOption = None,
+    student: PapersStudentOption = None,
     lane: LaneOption = Lane.auto,
     store: StoreOption = None,
     figure: Annotated[
@@ -147,8 +148,9 @@ def reproduce(
     from cisr.report.figures import learning_curves
     from cisr.report.tables import differences_table, reproduction_table
 
-    task = get_task(task_name, scale.value, student)
-    path = store or default_store(task, student, seed, "reproduce-")
+    papers = papers_kind(task_name, scale.value)
+    task = get_task(task_name, scale.value, student or papers)
+    path = store or default_store(task, papers, seed, "reproduce-")
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(

@@ -142,6 +142,9 @@ def timeline(groups: Sequence[tuple[str, Sequence[Transcript]]], colours: Mappin
                 f"{student.name}, unit {unit.unit}: {unit.intervention}; return {unit.mean_return:.3g}, "
                 f"violation {unit.violation:.3g}, {unit.rescues:,} rescues, {unit.failures:,} failures"
             )
+            if unit.evaluation is not None:
+                hover += f"; tried in M_0: return {unit.evaluation.mean_return:.3g}"
+                hover += ", handed in" if unit.unit == student.handed_in else ""
             parts.append(rect(x, y, cell - 1, row - 1, colour, hover=hover))
             if row >= 14 and cell >= 7 * len(unit.intervention) + 2:
                 ink = "#fff" if _dark(colour) else "#000"

@@ -66,7 +66,7 @@ class Scene(NamedTuple):
 
     def moments(self, env: gymnasium.Env[Any, Any]) -> Iterator[Moment]:
         seed = episode_seed(self.seed, self.number)
-        act = by_student(self.task, copy.copy(self.student), seed)  # a copy, that draws as if for the first time
+        act = by_student(copy.copy(self.student), seed)  # a copy, that draws as if for the first time
         return play(self.task, act, env, under=self.under, seed=seed)
 
     def frames(self, every: int) -> Iterator[Frame]:

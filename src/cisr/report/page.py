@@ -104,13 +104,15 @@ def _lead(contents: Contents) -> str:
     done = sum(t.deployment is not None for t in students)
     failed = sum(t.error is not None for t in students)
     units = [unit for t in students for unit in t.units]
+    trained = [(unit.intervention, unit.failures, unit.steps) for unit in units]
+    trained += [(tried.under, tried.failures, tried.steps) for unit in units if (tried := unit.evaluation)]
     said = f"{len(students)} students: {done} finished, {failed} failed with an error, "
     said += f"{len(students) - done - failed} not finished."
     for where, alone in (("under interventions", False), ("without any", True)):
-        there = [unit for unit in units if (unit.intervention == "none") == alone]
+        there = [(failures, steps) for under, failures, steps in trained if (under == "none") == alone]
         if there:
-            said += f" {sum(unit.failures for unit in there):,} failures in training in "
-            said += f"{sum(unit.steps for unit in there):,} steps {where}."
+            failures, steps = (sum(column) for column in zip(*there, strict=True))
+            said += f" {failures:,} failures in training in {steps:,} steps {where}."
     broken = [t.failures_when_broken for t in students if t.error is not None]
     if broken:
         known, unknown = sum(n for n in broken if n is not None), broken.count(None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from cisr.errors import StoreError
 
-FORMAT = 2
+FORMAT = 3
 
 SCHEMA = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -28,7 +28,7 @@ CREATE TABLE units (
     student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
     steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL,
     violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL,
-    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL,
+    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL, evaluation TEXT,
     PRIMARY KEY (student, unit)
 ) WITHOUT ROWID;
 CREATE TABLE rounds (
@@ -47,6 +47,13 @@ ALTER TABLE students ADD COLUMN failures_when_broken INTEGER;
 UPDATE batches SET roster = (
     SELECT json_group_array(name) FROM (SELECT name FROM students WHERE batch = batches.name ORDER BY place)
 );
+""",
+    # Whether students act greedily once deployed was a number of their task, and is theirs since.
+    2: """
+ALTER TABLE units ADD COLUMN evaluation TEXT;
+UPDATE students SET config = json_set(config, '$.deterministic', json(CASE (
+    SELECT json_extract(value, '$.deterministic_deployment') FROM settings WHERE name = 'definition'
+) WHEN 1 THEN 'true' ELSE 'false' END));
 """,
 }
 """From each earlier format to the next."""

@@ -34,6 +34,7 @@ def from_unit(student: str, record: UnitRecord) -> dict[str, Any]:
     return fields | {
         "multipliers": as_json(fields["multipliers"]),
         "deployment": None if fields["deployment"] is None else as_json(fields["deployment"]),
+        "evaluation": None if fields["evaluation"] is None else as_json(fields["evaluation"]),
         "stage": as_json(record.stage),
         "student": student,
     }
@@ -41,8 +42,14 @@ def from_unit(student: str, record: UnitRecord) -> dict[str, Any]:
 
 def to_unit(row: dict[str, Any]) -> UnitLog:
     fields = {name: value for name, value in row.items() if name not in ("student", "stage")}
-    multipliers = tuple(json.loads(row["multipliers"]))
-    return UnitLog(**{**fields, "multipliers": multipliers, "deployment": to_deployment(row["deployment"])})
+    return UnitLog(
+        **fields
+        | {
+            "multipliers": tuple(json.loads(row["multipliers"])),
+            "deployment": to_deployment(row["deployment"]),
+            "evaluation": to_deployment(row["evaluation"]),
+        }
+    )
 
 
 def to_deployment(text: str | None) -> Deployment | None:

@@ -1,5 +1,5 @@
 """Students: PPO with multipliers, written once in JAX."""
 
-from cisr.students.config import Convolutional, Network, Perceptron, Population, StudentConfig
+from cisr.students.config import Convolutional, Network, Perceptron, Population, StudentConfig, explorer
 
-__all__ = ["Convolutional", "Network", "Perceptron", "Population", "StudentConfig"]
+__all__ = ["Convolutional", "Network", "Perceptron", "Population", "StudentConfig", "explorer"]

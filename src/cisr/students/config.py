@@ -1,4 +1,4 @@
-"""What a student is: its network, its learning settings, and populations of such settings.
+"""What a student is: its network, its learning settings, our explorer of them, and populations of such settings.
 
 Names follow Stable-Baselines3 where it has one.
 """
@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cisr.errors import ConfigError
+from cisr.task import Task
 
 Activation = Literal["relu", "tanh"]
 
@@ -106,12 +107,19 @@ class StudentConfig:
     """η: step size of the exponentiated gradient."""
     bootstrap_time_limit: bool = False
     """Bootstrap the value at the time limit instead of treating it as the end."""
+    deterministic: bool = False
+    """Once deployed, act by the most likely action instead of drawing one."""
+    n_candidates: int = 1
+    """How many of its last policies, one for each unit, a student tries in M_0 (the task's safe evaluation); it hands
+    in the one with the best mean return there. Never in M."""
 
     def __post_init__(self) -> None:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
-        for name in counts:
+        for name in (*counts, "n_candidates"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ConfigError(f"A student's {name} is {getattr(self, name)}: give a whole number, at least 1.")
+        if not isinstance(self.deterministic, bool):
+            raise ConfigError(f"A student's deterministic is {self.deterministic}: give True or False.")
         for name in Hyperparameters._fields:
             number = getattr(self, name)
             if name == "clip_range_vf" and number is None:
@@ -148,10 +156,27 @@ class StudentConfig:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> StudentConfig:
+        """Fields that older records lack have their defaults."""
         network = dict(fields["network"])
         kind = {"perceptron": Perceptron, "convolutional": Convolutional}[network.pop("kind")]
         network = {key: tuple(value) if isinstance(value, list) else value for key, value in network.items()}
         return StudentConfig(**{**fields, "network": kind(**network)})
+
+
+EXPLORER_ENT_COEF = 0.05
+EXPLORER_CANDIDATES = 4
+
+
+def explorer(base: StudentConfig, **changes: Any) -> StudentConfig:
+    """The same student that explores at least as much, may move its value freely, acts greedily once deployed and hands
+    in the best of its last four policies; `changes` are made after that."""
+    ours: dict[str, Any] = {
+        "deterministic": True,
+        "n_candidates": EXPLORER_CANDIDATES,
+        "clip_range_vf": None,
+        "ent_coef": max(base.ent_coef, EXPLORER_ENT_COEF),
+    }
+    return dataclasses.replace(base, **(ours | changes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,3 +211,14 @@ class Population:
         if isinstance(getattr(self.base, name), int):
             return int(rng.integers(int(low), int(high) + 1))
         return float(rng.uniform(low, high))
+
+
+def students_of(task: Task) -> StudentConfig | Population:
+    """The settings of a task's students; where it gives none, they are explorers of the defaults."""
+    return explorer(StudentConfig()) if task.student is None else task.student
+
+
+def student_of(task: Task) -> StudentConfig:
+    """The settings of one of them; of a population, those that its students vary."""
+    students = students_of(task)
+    return students.base if isinstance(students, Population) else students

@@ -40,10 +40,11 @@ class Student:
         self._act = jax.jit(act, static_argnums=3)
         self._draws = 0
 
-    def predict(self, observation: Any, deterministic: bool = False, seed: int = 0) -> Any:
+    def predict(self, observation: Any, deterministic: bool | None = None, seed: int = 0) -> Any:
         """The action for one observation, or actions (n,) for a batch (n, ...).
 
-        Draws follow from the seed and the number of calls so far.
+        Where `deterministic` is None it acts as it does when deployed. Draws follow from the seed and the number of
+        calls so far.
         """
         given = np.asarray(observation)
         if given.shape[given.ndim - len(self.observation.shape) :] != self.observation.shape:
@@ -51,7 +52,8 @@ class Student:
         batch = given.reshape(-1, *self.observation.shape)
         key = jax.random.fold_in(jax.random.key(seed), self._draws)
         self._draws += 1
-        actions = np.asarray(self._act(self.params, jnp.asarray(batch), key, deterministic))
+        greedy = self.config.deterministic if deterministic is None else deterministic
+        actions = np.asarray(self._act(self.params, jnp.asarray(batch), key, greedy))
         return int(actions[0]) if given.ndim == len(self.observation.shape) else actions
 
     def save(self, path: Path | str) -> None:

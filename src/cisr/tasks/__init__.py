@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from cisr.errors import ConfigError
+from cisr.students.config import Population, explorer, students_of
 from cisr.task import Task
 
 Scale = Literal["paper", "quick"]
@@ -22,15 +24,34 @@ STUDENTS = {
     "lunar-lander": "cisr.tasks.lunar_lander:STUDENTS",
 }
 
+EXPLORER = "explorer"
+"""Our own kind of students, which every task has; the usual kind of those that are built in."""
+
+PAPERS_KINDS: dict[str, dict[Scale, str]] = {
+    "frozen-lake": {"paper": "cnn", "quick": "perceptron"},
+    "lunar-lander": {"paper": "two-layer", "quick": "two-layer"},
+}
+"""The kinds that stand for the paper's students: published figures are about these."""
+
 
 def student_kinds(name: str) -> tuple[str, ...]:
     """Kinds of students that a built-in task has."""
     return tuple(_load(STUDENTS[name]))
 
 
+def usual_kind(name: str) -> str | None:
+    """The kind that a task has unless told otherwise; a user's own has no name."""
+    return EXPLORER if name in BUILT_IN else None
+
+
+def papers_kind(name: str, scale: Scale) -> str | None:
+    """The paper's kind of a built-in task; None for a task that is the user's own."""
+    return PAPERS_KINDS[name][scale] if name in PAPERS_KINDS else None
+
+
 def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
     """A built-in task at a scale and for a kind of student, or the user's own as `package.module:attribute` (a Task or
-    a function of none)."""
+    a function of none), with its own students or explorers of them."""
     if scale not in SCALES:
         raise ConfigError(f"The scale is '{scale}': give one of {', '.join(SCALES)}.")
     if name in BUILT_IN:
@@ -41,13 +62,23 @@ def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> T
             f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, "
             f"or give your own as package.module:attribute."
         )
-    if student is not None:
-        raise ConfigError(f"'{name}' is your own task: set its student there; kinds such as '{student}' are built in.")
+    if student not in (None, EXPLORER):
+        raise ConfigError(
+            f"'{name}' is your own task: set its student there, or choose {EXPLORER}; kinds such as '{student}' are "
+            f"built in."
+        )
     found = _load(name)
     task = found() if callable(found) else found
     if not isinstance(task, Task):
         raise ConfigError(f"'{name}' is a {type(task).__name__}: name a cisr.Task, or a function that returns one.")
-    return task
+    return task if student is None else _with_explorers(task)
+
+
+def _with_explorers(task: Task) -> Task:
+    """The task with explorers of its own students."""
+    own = students_of(task)
+    ours = replace(own, base=explorer(own.base)) if isinstance(own, Population) else explorer(own)
+    return replace(task, student=ours, student_kind=EXPLORER)
 
 
 def _load(path: str) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Rewind, ToStart
-from cisr.students.config import Convolutional, Perceptron, StudentConfig
+from cisr.students.config import Convolutional, Perceptron, StudentConfig, explorer
 from cisr.task import Move, Task, Teaching
 from cisr.tasks import Scale
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, PAPER_MAP, Lake
@@ -40,6 +40,12 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
 )
 SMALL_STUDENT = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
+EXPLORER: dict[Scale, StudentConfig] = {
+    "paper": explorer(PAPER_STUDENT, ent_coef=0.1, learning_rate=5e-4, clip_range_vf=0.2),
+    "quick": explorer(SMALL_STUDENT, ent_coef=0.1, learning_rate=1e-3, clip_range_vf=0.2),
+}
+STUDENTS = ("cnn", "perceptron", "explorer")
+"""Kinds of students: the paper's, small ones, and our explorer of either by the scale."""
 PAPER_TEACHING = Teaching(
     n_switches=2,
     return_range=(-0.5, 5.5),
@@ -115,34 +121,26 @@ def _look_up(tiles: np.ndarray, state: Array) -> Array:
     return state.__array_namespace__().asarray(tiles)[state[..., 0]]
 
 
-STUDENTS = {"cnn": PAPER_STUDENT, "perceptron": SMALL_STUDENT}
-
-
 def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
-    if student not in (None, *STUDENTS):
+    kind = student or "explorer"
+    if kind not in STUDENTS:
         raise ConfigError(f"Frozen Lake has no student '{student}': choose one of {', '.join(STUDENTS)}.")
-    task = _paper_scale() if scale == "paper" else _quick_scale()
-    return task if student is None else replace(task, student=STUDENTS[student], student_kind=student)
-
-
-def _paper_scale() -> Task:
-    return lake_task(
+    task = lake_task(
         Lake(PAPER_MAP),
         scale="paper",
-        description="10×10 Frozen Lake, CNN students, 11 units of 9,216 steps, as in the paper.",
+        description=f"The paper's 10×10 lake and search, {kind} students, 11 units of 9,216 steps.",
         n_units=11,
-        student=PAPER_STUDENT,
-        student_kind="cnn",
+        student={"cnn": PAPER_STUDENT, "perceptron": SMALL_STUDENT, "explorer": EXPLORER[scale]}[kind],
+        student_kind=kind,
         teaching=PAPER_TEACHING,
     )
+    return task if scale == "paper" else _quick(task)
 
 
-def _quick_scale() -> Task:
+def _quick(task: Task) -> Task:
     return replace(
-        _paper_scale(),
+        task,
         scale="quick",
-        description="The paper's lake and search, small perceptron students in classes of 10: a teacher in minutes.",
-        student=SMALL_STUDENT,
-        student_kind="perceptron",
+        description=f"The paper's lake and search, {task.student_kind} students in classes of 10: a teacher in minutes.",
         teaching=replace(PAPER_TEACHING, class_size=10, setting="ours", hyperpriors=None),
     )

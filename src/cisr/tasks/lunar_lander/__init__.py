@@ -18,7 +18,7 @@ import numpy as np
 
 from cisr.errors import ConfigError
 from cisr.intervention import Array, Intervention, Place
-from cisr.students.config import Perceptron, StudentConfig
+from cisr.students.config import Perceptron, StudentConfig, explorer
 from cisr.task import Task, Teaching
 from cisr.tasks import Scale
 from cisr.tasks.lunar_lander import careful
@@ -53,12 +53,15 @@ PAPER_STUDENT = StudentConfig(
     updates_per_round=16,
     multiplier_bound=120.0,
     multiplier_rate=1.0,
+    deterministic=True,
 )
+EXPLORER = explorer(PAPER_STUDENT, vf_coef=0.005, ent_coef=0.001)
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
 """Slopes of the trigger line and of the reset line."""
 CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
-STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu")
-"""Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors."""
+STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu", "explorer")
+"""Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors; our explorer has two
+layers."""
 PAPER_TEACHING = Teaching(
     interventions=("Narrow", "Wide"),
     n_switches=1,
@@ -102,7 +105,7 @@ def _funnel(
 
 
 def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
-    kind = student or "two-layer"
+    kind = student or "explorer"
     if kind not in STUDENTS:
         raise ConfigError(f"Lunar Lander has no student '{student}': choose one of {', '.join(STUDENTS)}.")
     noisy = kind.startswith("noisy")
@@ -139,7 +142,6 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         max_reward=100.0,
         n_units=21 if noisy else 16,
         deployment_steps=100_000,
-        deterministic_deployment=True,
         student=_student(kind),
         student_kind=kind,
         teaching=PAPER_TEACHING,
@@ -150,6 +152,8 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
 
 
 def _student(kind: str) -> StudentConfig:
+    if kind == "explorer":
+        return EXPLORER
     hidden = (20,) if kind.startswith("one-layer") else (20, 20)
     network = Perceptron(hidden=hidden, activation="relu" if kind.endswith("relu") else "tanh")
     return replace(PAPER_STUDENT, network=network, multiplier_bound=160.0 if kind.startswith("noisy") else 120.0)
@@ -159,7 +163,7 @@ def _quick(task: Task) -> Task:
     return replace(
         task,
         scale="quick",
-        description="Gymnasium's LunarLander-v3, the paper's students for 6 units, few of them: minutes.",
+        description=f"Gymnasium's LunarLander-v3, {task.student_kind} students for 6 units, few of them: minutes.",
         n_units=6,
         deployment_steps=20_000,
         teaching=replace(PAPER_TEACHING, n_rounds=2, class_size=2),

@@ -37,6 +37,6 @@ LUNAR_LANDER = Published(
     },
     teachers={"LL-A": LL_A, "LL-B": LL_B},
     baselines=(),
-    students=("two-layer", "two-layer-relu"),
+    students=("two-layer", "two-layer-relu", "explorer"),
     deploy_each_unit=False,
 )
