@@ -8,9 +8,10 @@ import tiny
 
 import cisr.bench
 from cisr import Perceptron, Population
-from cisr.bench import LANES, bench, student_of
+from cisr.bench import LANES, bench
 from cisr.bench.table import what_is_compared
 from cisr.cli import main
+from cisr.students.config import student_of
 
 
 def test_every_lane_has_a_rate_and_each_of_ours_a_ratio():

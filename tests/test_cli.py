@@ -1,5 +1,6 @@
 """The command line as a user meets it. Bad input: one line that says what to do, exit code 2, nothing lost."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cisr import ConfigError, Store, Threshold, get_task, load_policy, save_policy
+from cisr import ConfigError, Population, Store, Threshold, explorer, get_task, load_policy, save_policy
 from cisr.cli import main
 from cisr.cli.comparing import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
+from cisr.tasks import papers_kind, usual_kind
 
 SUPPORT = Path(__file__).parent / "support"
 
@@ -42,7 +44,9 @@ def test_tasks_lists_interventions_and_scales(capfd, tmp_path):
         (task, scale) for task in ("frozen-lake", "lunar-lander") for scale in ("paper", "quick")
     ]
     assert records[0]["student"]["network"]["filters"] == [32, 64]
-    assert records[0]["student_kind"] == "cnn" and records[1]["student_kinds"] == ["cnn", "perceptron"]
+    assert [record["student_kind"] for record in records] == ["explorer"] * 4
+    assert records[1]["student_kinds"] == ["cnn", "perceptron", "explorer"]
+    assert "explorer (default)" in " ".join(printed.split())
 
 
 def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path):
@@ -161,12 +165,50 @@ def test_compare_knows_the_published_teachers_of_a_task_by_name():
 def test_students_of_another_kind_have_another_store_and_are_refused_by_the_first(capfd, flown):
     from cisr.cli.console import default_store
 
-    tasks = {kind: get_task("lunar-lander", student=kind) for kind in (None, "two-layer", "one-layer")}
-    stores = {kind: default_store(task, kind, 0).name for kind, task in tasks.items()}
-    assert stores[None] == stores["two-layer"] == "lunar-lander-paper-0.sqlite"
-    assert stores["one-layer"] == "lunar-lander-one-layer-paper-0.sqlite"
+    tasks = {kind: get_task("lunar-lander", student=kind) for kind in (None, "explorer", "two-layer")}
+    usual = {kind: default_store(task, usual_kind("lunar-lander"), 0).name for kind, task in tasks.items()}
+    assert usual[None] == usual["explorer"] == "lunar-lander-paper-0.sqlite"
+    assert usual["two-layer"] == "lunar-lander-two-layer-paper-0.sqlite"
+    papers = {kind: default_store(task, papers_kind("lunar-lander", "paper"), 0).name for kind, task in tasks.items()}
+    assert papers["two-layer"] == "lunar-lander-paper-0.sqlite"
+    assert papers["explorer"] == "lunar-lander-explorer-paper-0.sqlite"
     line = refused(capfd, "compare", "tiny:small_lander", "none", "--store", flown)
     assert "made with student = two-layer, this run has one-layer" in line
+
+
+def test_a_users_own_task_is_taught_to_explorers_of_its_students_where_asked_for(capfd, tmp_path, monkeypatch):
+    import tiny
+
+    monkeypatch.chdir(tmp_path)
+    run("compare", "tiny:task", "SR1", "--students", 1, "--student", "explorer", "--workers", 0)
+    assert "explorer students" in capfd.readouterr().out
+    with Store(tmp_path / "runs" / "tiny-lake-explorer-own-0.sqlite", read_only=True) as store:
+        (student,) = store.transcripts()
+    assert student.config == explorer(tiny.student)
+    assert all(unit.evaluation is not None for unit in student.units)
+
+
+def test_of_a_population_the_base_explores(monkeypatch):
+    import tiny
+
+    population = Population(base=tiny.student, vary={"ent_coef": (0.2, 0.3)})
+    monkeypatch.setattr(tiny, "varied", dataclasses.replace(tiny.task, student=population), raising=False)
+    students = get_task("tiny:varied", student="explorer").student
+    assert (students.base, students.vary) == (explorer(tiny.student), population.vary)
+
+
+@pytest.mark.parametrize(("task", "kind"), [("frozen-lake", "cnn"), ("lunar-lander", "two-layer")])
+def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_told_otherwise(monkeypatch, task, kind):
+    def ask(name, scale="paper", student=None):
+        raise ConfigError(f"asked for {student}")
+
+    for module in ("training", "listing", "auditing"):
+        monkeypatch.setattr(f"cisr.cli.{module}.get_task", ask)
+    for command in ("reproduce", "bench", "audit"):
+        with pytest.raises(ConfigError, match=f"asked for {kind}"):
+            main(["--debug", command, task])
+        with pytest.raises(ConfigError, match="asked for explorer"):
+            main(["--debug", command, task, "--student", "explorer"])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +229,10 @@ def test_students_of_another_kind_have_another_store_and_are_refused_by_the_firs
         (("train", "lunar-lander", "--student", "tall"), "no student 'tall': choose one of two-layer, one-layer"),
         (("compare", "tiny:task", "SR1", "--video", "film.avi"), "ends in .gif or .mp4"),
         (("compare", "tiny:task", "SR1", "--trajectories", "t.png"), "has no scenery to draw episodes on"),
-        (("train", "tiny:task", "--student", "tall"), "'tiny:task' is your own task"),
+        (
+            ("train", "tiny:task", "--student", "tall"),
+            "set its student there, or choose explorer; kinds such as 'tall'",
+        ),
         (("reproduce", "lunar-lander", "--student", "noisy"), "cisr compare lunar-lander LL-A LL-B --student noisy"),
     ],
 )

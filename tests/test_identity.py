@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import ConfigError, Fixed, Store, StoreError, Study, compare, random_teacher
+from cisr import ConfigError, Fixed, Store, StoreError, StudentConfig, Study, compare, explorer, random_teacher
 from cisr.cli.comparing import parse_curricula
 from cisr.curricula import save_policy
+from cisr.identity import describe_student
+from cisr.lesson import student_config
 
 SR1 = {"SR1": Fixed("SR1")}
 
@@ -70,6 +72,20 @@ def test_what_back_x_is_like_and_where_m0_is_belong_to_a_task(tmp_path):
         with pytest.raises(StoreError, match=f"definition: {named} = "):
             other = dataclasses.replace(tiny.task, **changes)
             compare(other, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", n_workers=0)
+
+
+def test_a_task_that_says_nothing_of_its_students_has_explorers():
+    task = dataclasses.replace(tiny.task, student=None)
+    ours = explorer(StudentConfig())
+    assert student_config(task, 0, "anybody") == ours
+    assert describe_student(task) == ours.to_json()
+
+
+def test_students_that_are_deployed_in_another_way_are_other_students(tmp_path):
+    compare(tiny.task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
+    greedy = dataclasses.replace(tiny.task, student=dataclasses.replace(tiny.student, deterministic=True))
+    with pytest.raises(StoreError, match="student settings: deterministic = false, this run has true"):
+        compare(greedy, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
 
 
 def stop(batch, event):

@@ -94,8 +94,9 @@ def test_a_paper_that_tells_outcomes_has_them_beside_ours(reproduction):
 
 
 def test_the_papers_lander_has_crashes_its_teachers_and_no_bandit():
-    lander = get_task("lunar-lander")
+    lander = get_task("lunar-lander", student="two-layer")
     paper = publication(lander)
+    assert publication(get_task("lunar-lander", student="explorer")) == paper
     assert paper.rows["No-interv."].outcomes["out of map"] == (0.019, 0.014)
     assert {name for row in paper.rows.values() for name in row.outcomes} <= set(lander.outcomes)
     assert list(baselines(lander, paper)) == ["Narrow", "Wide", "No-interv.", "LL-A", "LL-B"]

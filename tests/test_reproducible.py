@@ -16,8 +16,11 @@ SUPPORT = Path(__file__).parent / "support"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SUPPORT)}
 
 
-def command(store: Path, workers: int, task: str = "tiny:task") -> list[str]:
-    return [sys.executable, "-m", "cisr", "train", task, "--store", str(store), "--workers", str(workers)]
+def command(store: Path, workers: int, *task: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "cisr", "train", *(task or ("tiny:task",))),
+        *("--store", str(store), "--workers", str(workers)),
+    ]
 
 
 def cells(store: Path) -> dict[str, object]:
@@ -79,16 +82,18 @@ def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):
     assert cells(store) == undisturbed
 
 
-def test_the_compiled_lane_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path):
+@pytest.mark.parametrize("student", [(), ("--student", "explorer")])
+def test_the_compiled_lane_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path, student):
     calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"
-    subprocess.run(command(calm, 1, "tiny:compiled"), env=ENVIRONMENT, check=True, capture_output=True)
+    task = ("tiny:compiled", *student)
+    subprocess.run(command(calm, 1, *task), env=ENVIRONMENT, check=True, capture_output=True)
     process = subprocess.Popen(
-        command(killed, 2, "tiny:compiled"), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(killed, 2, *task), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     while process.poll() is None and units_on_disk(killed) < 10:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert 0 < units_on_disk(killed) < 30
-    subprocess.run(command(killed, 2, "tiny:compiled"), env=ENVIRONMENT, check=True, capture_output=True)
+    subprocess.run(command(killed, 2, *task), env=ENVIRONMENT, check=True, capture_output=True)
     assert cells(killed) == cells(calm)

@@ -1,3 +1,4 @@
+import dataclasses
 import sqlite3
 from unittest.mock import Mock
 
@@ -68,11 +69,12 @@ DEPLOYED = Deployment(
 def test_what_was_kept_comes_back_to_the_last_bit(tmp_path):
     with Store(tmp_path / "store") as store:
         (batch,) = store.enrol(students("a", "b"), one_batch)
-        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(), {"chosen": "SR1"}), UnitRecord(unit(), None)))
+        tried = unit(evaluation=dataclasses.replace(DEPLOYED, under="HR", visits=(1, 2)))
+        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(tried, {"chosen": "SR1"}), UnitRecord(unit(), None)))
         store.keep_graduation(batch, Graduation((DEPLOYED, None), (None, Breakdown("it broke", 3))))
     with Store(tmp_path / "store") as store:
         good, bad = store.transcripts()
-        assert good.units == (unit(),)
+        assert (good.units, bad.units) == ((tried,), (unit(),))
         assert (good.deployment, good.error) == (DEPLOYED, None)
         assert (bad.deployment, bad.error, bad.training_failures) == (None, "it broke", 3)
         assert store.weights("b")["log_weights"].tolist() == [1, 1, 1]
@@ -174,6 +176,40 @@ def test_a_store_of_an_earlier_format_is_read_and_a_reader_leaves_it_as_it_was(t
             (unfinished, again) = store.enrol(students("a", "b"), one_batch)
             assert [student.name for student in unfinished.enrolments] == ["b", "a"]
             assert [student.name for student in again.enrolments] == ["a"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_a_store_from_before_candidates_is_read_with_the_deployment_that_its_task_had(tmp_path, read_only, greedy):
+    path = tmp_path / "store"
+    with Store(path) as store:
+        now = dataclasses.replace(tiny.student, deterministic=greedy)
+        store.record({"definition": {"horizon": 40, "deterministic_deployment": greedy}})
+        store.record({"student settings": now.to_json()})
+        (batch,) = store.enrol(students("a"), one_batch)
+        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1, deployment=DEPLOYED), 0)))
+    older = sqlite3.connect(path)
+    older.execute("ALTER TABLE units DROP COLUMN evaluation")
+    older.execute("UPDATE students SET config = json_remove(config, '$.deterministic', '$.n_candidates')")
+    older.execute(
+        "UPDATE settings SET value = json_remove(value, '$.deterministic', '$.n_candidates') "
+        "WHERE name = 'student settings'"
+    )
+    older.execute("UPDATE settings SET value = '2' WHERE name = 'format'")
+    older.commit()
+    older.close()
+    content = path.read_bytes()
+    with Store(path, read_only=read_only) as store:
+        (found,) = store.transcripts()
+        assert found.units == (unit(1, deployment=DEPLOYED),)
+        assert found.config == now
+        assert store.agrees({"definition": {"horizon": 40}, "student settings": now.to_json()})
+    assert (path.read_bytes() == content) is read_only
+    if not read_only:
+        with Store(path) as store:
+            (batch,) = store.enrol([dataclasses.replace(batch.enrolments[0], config=now)], one_batch)
+            store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2, evaluation=DEPLOYED), 0)))
+            assert store.transcript("a").units[-1].evaluation == DEPLOYED
 
 
 def test_only_the_last_weights_of_a_batch_stay_on_disk(tmp_path):

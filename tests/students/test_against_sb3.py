@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cisr import InducedCMDP, get_task
-from cisr.bench import student_of
 from cisr.students import networks, ppo
+from cisr.students.config import student_of
 from cisr.students.distributions import Categorical
 from cisr.students.multipliers import multipliers, uniform_log_weights
 from cisr.students.networks import ObservationSpec
@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     from cisr.bench.sb3 import build_ppo, forget_optimiser
     from sb3_student import Lagrangian
 
-TASK = get_task("frozen-lake")
+TASK = get_task("frozen-lake", student="cnn")
 CONFIG = dataclasses.replace(student_of(TASK), n_minibatches=1, n_epochs=1)
 SEEN, DONE = ObservationSpec((10, 10, 1)), Categorical(4)
 STEPS, ENVS = CONFIG.n_steps, CONFIG.n_envs

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cisr.errors import ConfigError
-from cisr.students import Convolutional, Perceptron, Population, StudentConfig
+from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
 from cisr.students.config import Hyperparameters
 
-COUNTS = ["n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round"]
+COUNTS = ["n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round", "n_candidates"]
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -62,7 +62,15 @@ def test_students_who_differ_in_hyperparameters_share_a_shape():
 
 
 @pytest.mark.parametrize(
-    "change", [{"n_envs": 8}, {"n_epochs": 3}, {"network": Perceptron(hidden=(8,))}, {"bootstrap_time_limit": True}]
+    "change",
+    [
+        {"n_envs": 8},
+        {"n_epochs": 3},
+        {"network": Perceptron(hidden=(8,))},
+        {"bootstrap_time_limit": True},
+        {"deterministic": True},
+        {"n_candidates": 4},
+    ],
 )
 def test_students_who_differ_in_anything_else_do_not(change):
     assert StudentConfig(**change).shape != StudentConfig().shape
@@ -88,6 +96,28 @@ def test_hyperparameters_come_in_the_order_of_their_record():
 )
 def test_a_config_comes_back_from_json_as_it_was(config):
     assert StudentConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_a_record_from_before_candidates_is_read_as_a_student_with_one():
+    record = StudentConfig(learning_rate=0.5).to_json()
+    del record["deterministic"], record["n_candidates"]
+    assert StudentConfig.from_json(record) == StudentConfig(learning_rate=0.5, deterministic=False, n_candidates=1)
+
+
+def test_greedy_is_a_yes_or_a_no():
+    with pytest.raises(ConfigError, match="student's deterministic is 1: give True or False"):
+        StudentConfig(deterministic=1)
+
+
+def test_an_explorer_differs_in_four_settings_and_in_what_it_is_told():
+    base = StudentConfig(clip_range_vf=0.2, ent_coef=0.01, learning_rate=2e-3)
+    ours = explorer(base)
+    assert ours == dataclasses.replace(base, deterministic=True, n_candidates=4, clip_range_vf=None, ent_coef=0.05)
+    assert explorer(ours) == ours
+    assert explorer(StudentConfig(ent_coef=0.1)).ent_coef == 0.1  # it explores enough already
+    assert explorer(base, clip_range_vf=0.2, ent_coef=0.001) == dataclasses.replace(
+        base, deterministic=True, n_candidates=4, ent_coef=0.001
+    )
 
 
 POPULATION = Population(

@@ -46,6 +46,15 @@ def test_the_deterministic_action_is_the_same_alone_and_in_a_batch():
     assert len(set(many.tolist())) > 1
 
 
+def test_a_student_acts_in_its_own_way_unless_told_otherwise():
+    drawing = student()
+    greedy = Student(StudentConfig(network=drawing.config.network, deterministic=True), BOX, 4, drawing.params)
+    likely = greedy.predict(batch())
+    np.testing.assert_array_equal(likely, drawing.predict(batch(), deterministic=True))
+    assert not np.array_equal(likely, drawing.predict(batch()))
+    assert not np.array_equal(likely, greedy.predict(batch(), deterministic=False))
+
+
 def test_drawn_actions_follow_from_the_seed_and_the_number_of_the_call():
     zeros = {name: np.zeros(array.shape, np.float32) for name, array in student().params.items()}
     flat = Student(student().config, BOX, 4, zeros)

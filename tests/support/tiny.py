@@ -8,7 +8,7 @@ import gymnasium
 
 from cisr import Perceptron, StudentConfig, get_task
 
-_quick = get_task("frozen-lake", "quick")
+_quick = get_task("frozen-lake", "quick", "perceptron")
 
 student = StudentConfig(
     network=Perceptron(hidden=(8,)), n_envs=2, n_steps=32, n_minibatches=2, n_epochs=2, updates_per_round=2
@@ -49,7 +49,7 @@ def shortened(task):
     return dataclasses.replace(task, n_units=1, deployment_steps=50, student=dataclasses.replace(task.student, **brief))
 
 
-lander = shortened(get_task("lunar-lander"))
+lander = shortened(get_task("lunar-lander", student="two-layer"))
 small_lander = shortened(get_task("lunar-lander", student="one-layer"))
 
 

@@ -254,7 +254,7 @@ def test_both_scales_are_the_same_lake(scale, n_units):
 
 
 def test_the_papers_student():
-    config = TASK.student
+    config = get_task("frozen-lake", student="cnn").student
     assert (config.network.filters, config.network.kernel_size, config.network.hidden) == ((32, 64), 3, (32,))
     assert config.steps_per_unit == 2 * 9 * 512
     assert (config.n_envs, config.n_steps, config.n_minibatches, config.n_epochs) == (4, 128, 4, 9)
@@ -262,3 +262,13 @@ def test_the_papers_student():
     assert (config.clip_range, config.clip_range_vf, config.vf_coef, config.max_grad_norm) == (0.2, 0.2, 0.25, 0.5)
     assert (config.multiplier_bound, config.multiplier_rate) == (0.5, 1.0)
     assert not config.bootstrap_time_limit
+    assert (config.deterministic, config.n_candidates) == (False, 1)
+
+
+@pytest.mark.parametrize(("scale", "kind"), [("paper", "cnn"), ("quick", "perceptron")])
+def test_our_student_is_the_papers_network_that_explores_more_and_is_the_usual_one(scale, kind):
+    task, papers = get_task("frozen-lake", scale), get_task("frozen-lake", scale, kind)
+    assert task.student_kind == "explorer" and task.student == get_task("frozen-lake", scale, "explorer").student
+    assert task.student.network == papers.student.network
+    assert task.student.ent_coef > papers.student.ent_coef
+    assert (task.student.deterministic, task.student.n_candidates) == (True, 4)

@@ -265,14 +265,25 @@ def test_triggers_judge_the_true_state_and_a_rescued_student_sees_noise():
 
 def test_students_differ_in_layers_sensors_and_activation():
     kinds = {kind: get_task("lunar-lander", student=kind) for kind in ("two-layer", "one-layer", "noisy", "noisy-relu")}
-    assert TASK.student == kinds["two-layer"].student
-    assert TASK.student.network == kinds["noisy"].student.network == Perceptron(hidden=(20, 20), activation="tanh")
+    assert (
+        kinds["two-layer"].student.network
+        == kinds["noisy"].student.network
+        == Perceptron(hidden=(20, 20), activation="tanh")
+    )
     assert kinds["one-layer"].student.network == Perceptron(hidden=(20,), activation="tanh")
     assert kinds["noisy-relu"].student.network == Perceptron(hidden=(20, 20), activation="relu")
     bounds = {kind: (task.n_units, task.student.multiplier_bound) for kind, task in kinds.items()}
     assert bounds["two-layer"] == bounds["one-layer"] == (16, 120)
     assert bounds["noisy"] == bounds["noisy-relu"] == (21, 160)
     assert {task.student.steps_per_unit for task in kinds.values()} == {96_000}
+    assert {(task.student.deterministic, task.student.n_candidates) for task in kinds.values()} == {(True, 1)}
+
+
+def test_our_student_is_the_usual_one_and_has_the_papers_two_layers():
+    papers = get_task("lunar-lander", student="two-layer")
+    assert TASK.student_kind == "explorer" and TASK.n_units == papers.n_units
+    assert (TASK.student.network, TASK.student.n_candidates) == (papers.student.network, 4)
+    assert TASK.student.deterministic and TASK.student.clip_range_vf is None
 
 
 def test_an_unknown_kind_of_student_is_refused_with_the_known_ones():

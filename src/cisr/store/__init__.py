@@ -132,13 +132,15 @@ class Store:
         ).fetchone()
         if row is None:
             return None
-        for what, kept, given in zip(("curriculum", "settings", "seed"), row[1:], identity(enrolment), strict=True):
+        batch, curriculum, config, seed = row
+        known = (curriculum, as_json(StudentConfig.from_json(json.loads(config)).to_json()), seed)
+        for what, kept, given in zip(("curriculum", "settings", "seed"), known, identity(enrolment), strict=True):
             if kept != given:
                 raise StoreError(
                     f"{self} holds student '{enrolment.name}' with another {what} ({_short(str(kept))}; now "
                     f"{_short(str(given))}): give another store, or set its old results aside with --fresh."
                 )
-        return str(row[0])
+        return str(batch)
 
     def _has_broken_down(self, student: str) -> bool:
         row = self._db.execute("SELECT error FROM students WHERE name = ?", (student,)).fetchone()

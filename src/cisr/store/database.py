@@ -39,6 +39,11 @@ CREATE TABLE rounds (
 CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
 """
 
+_GREEDY = """json(CASE (
+    SELECT json_extract(value, '$.deterministic_deployment') FROM settings WHERE name = 'definition'
+) WHEN 1 THEN 'true' ELSE 'false' END)"""
+"""Whether students act greedily once deployed, as format 2 has it: among the numbers of their task."""
+
 MIGRATIONS = {
     1: """
 ALTER TABLE batches ADD COLUMN roster TEXT NOT NULL DEFAULT '[]';
@@ -48,12 +53,14 @@ UPDATE batches SET roster = (
     SELECT json_group_array(name) FROM (SELECT name FROM students WHERE batch = batches.name ORDER BY place)
 );
 """,
-    # Whether students act greedily once deployed was a number of their task, and is theirs since.
-    2: """
+    2: f"""
 ALTER TABLE units ADD COLUMN evaluation TEXT;
-UPDATE students SET config = json_set(config, '$.deterministic', json(CASE (
-    SELECT json_extract(value, '$.deterministic_deployment') FROM settings WHERE name = 'definition'
-) WHEN 1 THEN 'true' ELSE 'false' END));
+UPDATE students SET config = json_set(config, '$.deterministic', {_GREEDY}, '$.n_candidates', 1);
+UPDATE settings SET value = json_set(value, '$.deterministic', {_GREEDY}, '$.n_candidates', 1)
+    WHERE name = 'student settings' AND json_type(value, '$.base') IS NULL;
+UPDATE settings SET value = json_set(value, '$.base.deterministic', {_GREEDY}, '$.base.n_candidates', 1)
+    WHERE name = 'student settings' AND json_type(value, '$.base') IS NOT NULL;
+UPDATE settings SET value = json_remove(value, '$.deterministic_deployment') WHERE name = 'definition';
 """,
 }
 """From each earlier format to the next."""

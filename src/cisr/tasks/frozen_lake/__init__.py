@@ -138,9 +138,10 @@ def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
 
 
 def _quick(task: Task) -> Task:
+    kind = task.student_kind
     return replace(
         task,
         scale="quick",
-        description=f"The paper's lake and search, {task.student_kind} students in classes of 10: a teacher in minutes.",
+        description=f"The paper's lake and search, {kind} students in classes of 10: a teacher in minutes.",
         teaching=replace(PAPER_TEACHING, class_size=10, setting="ours", hyperpriors=None),
     )
