@@ -9,6 +9,7 @@ from typing import Any
 
 from cisr.report.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 from cisr.reproduce import published_teachers
+from cisr.tasks import EXPLORER
 
 
 def commands(contents: Contents) -> str:
@@ -50,7 +51,7 @@ def _task(contents: Contents) -> tuple[str, ...]:
     task, scale = str(contents.settings.get("task")), str(contents.settings.get("scale"))
     student = contents.settings.get("student")
     if scale == "own":
-        return ("package.module:task",)
+        return ("package.module:task", *(["--student", EXPLORER] if student == EXPLORER else []))
     return (task, "--scale", scale, *(["--student", student] if student else []))
 
 
