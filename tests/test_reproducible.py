@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SUPPORT = Path(__file__).parent / "support"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
 
 
 def command(store: Path, workers: int, *task: str) -> list[str]:
