@@ -256,7 +256,7 @@ def test_without_box2d_the_lander_says_what_to_install(tmp_path, command):
     [
         ("not json {", "is not JSON (line 1"),
         ('["SR1"]', "give a JSON object with a 'kind'"),
-        ('{"kind": "magic"}', "'kind' is \"magic\": give one of switching, fixed"),
+        ('{"kind": "magic"}', "'kind' is \"magic\": give one of switching, patient, fixed"),
         ('{"kind": "fixed"}', "lacks the field 'intervention'"),
         ('{"kind": "fixed", "intervention": "SR9"}', "has no intervention 'SR9'"),
         (

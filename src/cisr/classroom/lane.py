@@ -26,7 +26,7 @@ from cisr.classroom.records import (
     UnitLog,
     UnitRecord,
 )
-from cisr.curricula import Observation
+from cisr.curricula import Observation, fresh_starts
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
 from cisr.students.ppo import Learner
@@ -110,16 +110,20 @@ class Lane(ABC):
     def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
         """One interaction unit of every student: pick interventions, train, observe."""
         began = time.perf_counter()
-        stages, names = [], []
+        stages, names, anew = [], [], []
         for student, record in zip(self.students, before, strict=True):
             stage = record.stage if record else student.policy.first_stage
             observed = self.lesson.observe(record.log) if record else Observation()
             stages.append(student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit)))
             names.append(student.policy.intervention(stages[-1]))
+            anew.append(fresh_starts(stages[-1]) > fresh_starts(stage))
         switched = [
             record is not None and record.log.intervention != name for record, name in zip(before, names, strict=True)
         ]
         learners = self.program.transfer(learners, np.array(switched))
+        if any(anew):
+            new = self.program.new(self._seeds(f"weights anew in unit {unit}"))
+            learners = self.program.replace(learners, new, np.array(anew))
 
         sound = [error is None for error in self.errors]
         interventions = [self.task.intervention(name) for name in names]

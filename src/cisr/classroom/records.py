@@ -94,6 +94,8 @@ class Transcript:
     error: str | None = None
     failures_when_broken: int | None = 0
     """Failures in the unit in which an error ended it, which has no record of its own; None: nobody knows."""
+    fresh_starts: tuple[int, ...] = ()
+    """The units that it began with new weights, having started over."""
 
     @property
     def handed_in(self) -> int | None:

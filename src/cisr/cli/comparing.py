@@ -49,8 +49,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="CURRICULUM...",
-            help="A JSON file, an intervention's name, a published teacher's (FL-A, LL-A), none, bandit, Back-x or "
-            "Incremental-x.",
+            help="A JSON file (of kind switching, patient, fixed, schedule, bandit or none), an intervention's name, a "
+            "published teacher's (FL-A, LL-A), none, bandit, Back-x or Incremental-x.",
         ),
     ],
     students: Annotated[int, typer.Option(help="New students under each curriculum.")] = 10,

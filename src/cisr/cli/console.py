@@ -159,6 +159,8 @@ def describe(policy: dict[str, Any]) -> str:
         steps.append(
             f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
         )
+    if policy["kind"] == "patient":
+        steps.append(f"(patience: {policy['patience']}, then {policy['then']})")
     return " ".join(steps)
 
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 Stage = Any
-"""What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries)."""
+"""What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries).
+
+A dictionary may count `fresh_starts`: where the count grows, the student starts over with new weights.
+"""
 
 
 class Observation(NamedTuple):
@@ -34,3 +37,8 @@ class CurriculumPolicy(Protocol):
     def next_stage(self, stage: Stage, observed: Any, rng: np.random.Generator) -> Stage: ...
     def intervention(self, stage: Stage) -> str: ...
     def to_json(self) -> dict[str, Any]: ...
+
+
+def fresh_starts(stage: Stage) -> int:
+    """How often a student has started over when it is in this stage."""
+    return int(stage.get("fresh_starts", 0)) if isinstance(stage, dict) else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cisr.curricula.base import CurriculumPolicy
+from cisr.curricula.patient import Patient
 from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold
 from cisr.errors import ConfigError
 
@@ -56,6 +57,16 @@ def _switching(fields: Mapping[str, Any]) -> Switching:
     )
 
 
+def _patient(fields: Mapping[str, Any]) -> Patient:
+    switching = _switching(fields)
+    return Patient(
+        interventions=switching.interventions,
+        thresholds=switching.thresholds,
+        patience=fields["patience"],
+        then=fields["then"],
+    )
+
+
 def _threshold(where: str, entry: Any) -> Threshold:
     if not isinstance(entry, Mapping) or set(entry) != {"min_return", "max_violation"}:
         raise ConfigError(f"'{where}' is {_shown(entry)}: give an object with min_return and max_violation.")
@@ -85,6 +96,7 @@ def _shown(value: Any) -> str:
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], CurriculumPolicy]]] = {
     "switching": (("interventions", "thresholds"), _switching),
+    "patient": (("interventions", "thresholds", "patience", "then"), _patient),
     "fixed": (("intervention",), lambda fields: Fixed(_name(fields, "intervention"))),
     "schedule": (("interventions",), lambda fields: Schedule(_names(fields, "interventions"))),
     "bandit": (("interventions",), lambda fields: Bandit(_names(fields, "interventions"))),

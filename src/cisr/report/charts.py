@@ -116,7 +116,8 @@ def bars(rows: Sequence[tuple[str, str, Estimate, int]], title: str, x_label: st
 
 
 def timeline(groups: Sequence[tuple[str, Sequence[Transcript]]], colours: Mapping[str, str], n_units: int) -> str:
-    """One row for each student of each (label, students), one cell for each unit in the colour of its intervention."""
+    """One row for each student of each (label, students), one cell for each unit in the colour of its intervention; a
+    bar where a student started over."""
     rows = [("" if k else label, student) for label, students in groups for k, student in enumerate(students)]
     met = {unit.intervention for _, student in rows for unit in student.units}
     unclear = len({colours.get(name) for name in met}) < len(met)  # then cells need the room to be named
@@ -145,7 +146,11 @@ def timeline(groups: Sequence[tuple[str, Sequence[Transcript]]], colours: Mappin
             if unit.evaluation is not None:
                 hover += f"; tried in M_0: return {unit.evaluation.mean_return:.3g}"
                 hover += ", handed in" if unit.unit == student.handed_in else ""
+            if unit.unit in student.fresh_starts:
+                hover += "; begun anew, with new weights"
             parts.append(rect(x, y, cell - 1, row - 1, colour, hover=hover))
+            if unit.unit in student.fresh_starts:
+                parts.append(rect(x - 2, y, 4, row - 1, "#000000", hover=hover))
             if row >= 14 and cell >= 7 * len(unit.intervention) + 2:
                 ink = "#fff" if _dark(colour) else "#000"
                 name = text(x + cell / 2, y + row / 2 + 4, unit.intervention, anchor="middle", fill=ink)

@@ -67,10 +67,12 @@ def student_figures(
     met = {unit.intervention for group in groups for t in group.students for unit in t.units}
     names = {name: colour for name, colour in colours.items() if name in met}
     n_students = sum(len(group.students) for group in groups)
+    over = any(t.fresh_starts for group in groups for t in group.students)
     each = (
         f'{legend(names)}<figure class="wide">{timeline([(g.label, g.students) for g in groups], colours, n_units)}'
         "<figcaption>One row per student, one cell per interaction unit, coloured by intervention. A red cross marks a "
-        "student that failed with an error. Hover over a cell for its return and violation.</figcaption></figure>"
+        f"student that failed with an error{', a black bar one that started over with new weights' if over else ''}. "
+        "Hover over a cell for its return and violation.</figcaption></figure>"
     )
     return "".join(
         [

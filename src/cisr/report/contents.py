@@ -19,7 +19,7 @@ from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row
 from cisr.store import RUN, Round, Store, owner_of
 from cisr.trajectories import finding_name
 
-KINDS = ("switching", "schedule", "bandit", "fixed", "none")
+KINDS = ("switching", "patient", "schedule", "bandit", "fixed", "none")
 """The order in which curricula are listed that the last call of a comparison did not name."""
 
 

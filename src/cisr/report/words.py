@@ -41,7 +41,7 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
         return "No intervention: the student learns on its own."
     if kind == "fixed":
         return f"{curriculum['intervention']} in every unit."
-    if kind == "switching":
+    if kind in ("switching", "patient"):
         first, *others = curriculum["interventions"]
         said = f"Begin with {first}"
         for name, threshold in zip(others, curriculum["thresholds"], strict=True):
@@ -49,7 +49,7 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
                 f"; go on to {name} once the last unit's mean return is at least {threshold['min_return']:.2f} "
                 f"and its violation at most {threshold['max_violation']:.3f}"
             )
-        return said + "."
+        return f"{said}." if kind == "switching" else f"{said}. {patience_in_words(curriculum)}"
     if kind == "schedule":
         runs = [(name, len(list(run))) for name, run in groupby(curriculum["interventions"])]
         said = ", then ".join(f"{name} for {n} unit{'s' * (n > 1)}" for name, n in runs[:-1])
@@ -57,6 +57,17 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
     if kind == "bandit":
         return f"A bandit over {', '.join(curriculum['interventions'])}: it picks where the return changes fastest."
     return json.dumps(curriculum)
+
+
+def patience_in_words(curriculum: Mapping[str, Any]) -> str:
+    """What becomes of a student that stays too long in one stage of a patient curriculum, as a sentence."""
+    n = curriculum["patience"]
+    after = f"After {n} unit{'s' * (n > 1)} in one stage"
+    return {
+        "forward": f"{after} go on in any case.",
+        "back": f"{after}, the last included, go back to the one before.",
+        "anew": f"{after} but the last the student starts over, with new weights.",
+    }[curriculum["then"]]
 
 
 def where_deployed(under: str) -> str:

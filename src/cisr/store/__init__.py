@@ -32,7 +32,7 @@ from cisr.curricula import Parameters
 from cisr.errors import StoreError
 from cisr.store.changes import differences
 from cisr.store.database import Database
-from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit
+from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
 from cisr.store.weights import Weights
 from cisr.students.config import StudentConfig
 
@@ -238,15 +238,17 @@ class Store:
             error = f"Student '{name}': {abandoned}"
         cursor = self._db.execute("SELECT * FROM units WHERE student = ? ORDER BY unit", (name,))
         columns = [column[0] for column in cursor.description]
+        units = [dict(zip(columns, row, strict=True)) for row in cursor]
         return Transcript(
             name=name,
             curriculum=json.loads(curriculum),
             config=StudentConfig.from_json(json.loads(config)),
             seed=seed,
-            units=tuple(to_unit(dict(zip(columns, row, strict=True))) for row in cursor),
+            units=tuple(map(to_unit, units)),
             deployment=to_deployment(deployment),
             error=error,
             failures_when_broken=0 if error is None else failures,
+            fresh_starts=units_begun_anew(units),
         )
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:

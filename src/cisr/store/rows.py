@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from cisr.classroom import Deployment, Enrolment, UnitLog, UnitRecord
-from cisr.curricula import policy_from_json
+from cisr.curricula import fresh_starts, policy_from_json
 from cisr.students.config import StudentConfig
 
 
@@ -50,6 +52,12 @@ def to_unit(row: dict[str, Any]) -> UnitLog:
             "evaluation": to_deployment(row["evaluation"]),
         }
     )
+
+
+def units_begun_anew(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
+    """Of one student's units, those before which it started over, which its stages tell."""
+    counts = [0, *(fresh_starts(json.loads(row["stage"])) for row in rows)]
+    return tuple(row["unit"] for row, (before, now) in zip(rows, pairwise(counts), strict=True) if now > before)
 
 
 def to_deployment(text: str | None) -> Deployment | None:

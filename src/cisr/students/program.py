@@ -52,9 +52,12 @@ class Program:
             moved = exponentiated_gradient(learner.log_weights, violations, hyper.multiplier_rate)
             return learner._replace(log_weights=moved)
 
+        def replace(learner: Learner, other: Learner, chosen: jax.Array) -> Learner:
+            either: Learner = jax.tree.map(partial(jnp.where, chosen), other, learner)
+            return either
+
         def transfer(learner: Learner, switched: jax.Array) -> Learner:
-            chosen: Learner = jax.tree.map(partial(jnp.where, switched), ppo.transfer(learner), learner)
-            return chosen
+            return replace(learner, ppo.transfer(learner), switched)
 
         self.new: Callable[..., Learner] = jax.jit(
             lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution, n_constraints))(
@@ -81,6 +84,8 @@ class Program:
         """respond(learners, violations (S, m), hypers) -> learners with their multipliers moved"""
         self.transfer: Callable[..., Learner] = jax.jit(jax.vmap(transfer))
         """transfer(learners, switched (S,)) -> learners ready for another intervention"""
+        self.replace: Callable[..., Learner] = jax.jit(jax.vmap(replace))
+        """replace(learners, others, chosen (S,)) -> learners, the chosen ones replaced by the others"""
         self.multipliers: Callable[..., jax.Array] = jax.jit(
             jax.vmap(lambda learner, hyper: multipliers(learner.log_weights, hyper.multiplier_bound))
         )
