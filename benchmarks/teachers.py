@@ -34,10 +34,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from recorded import TABLE, Recorded, lake_space
 
 from cisr.curricula.space import Parameters, SearchSpace
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
+from recorded import TABLE, Recorded, lake_space
 
 Floats = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def search(world: World, n_students: int, name: str, seed: int) -> Search:
 
 
 def searches(world: World, n_students: int, teachers: list[str], seeds: range) -> dict[str, list[Search]]:
-    """All of them, in parallel; cheap teachers first, so that one can stop when those are done."""
+    """Each teacher with each seed, in parallel."""
     jobs = [(name, seed) for name in teachers for seed in seeds]
     results: dict[str, list[Search]] = {name: [] for name in teachers}
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read by the workers as they start
@@ -187,7 +187,7 @@ class Difference:
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """95 % for the mean of each column, by Student's t."""
+    """95 % for the mean, by Student's t."""
     from scipy.stats import t
 
     half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
@@ -247,7 +247,9 @@ def draw(results: dict[str, list[Search]], highest: float, path: Path) -> None:
         (line,) = axes.plot(spent, regret.mean(axis=0), label=name)
         axes.fill_between(spent, np.maximum(low, 1e-3), high, color=line.get_color(), alpha=0.15, linewidth=0)
     lowest = min(float(np.mean([highest - s.found[-1] for s in found])) for found in results.values())
-    axes.set(xlabel="students", ylabel="regret of the returned policy", yscale="log", ylim=(max(lowest / 3, 1e-3), None))
+    axes.set(
+        xlabel="students", ylabel="regret of the returned policy", yscale="log", ylim=(max(lowest / 3, 1e-3), None)
+    )
     axes.axvline(INITIAL, color="grey", linewidth=0.8, linestyle=":")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
@@ -271,7 +273,7 @@ def main() -> None:
     results = searches(world, counts[-1], given.teachers.split(",") if given.teachers else list(teachers), seeds)
     rows, differences = rows_of(results, counts, world.highest), differences_of(results, counts)
 
-    print(f"True scores of returned policies, {len(seeds)} seeds from {seeds[0]}; the highest there is: {world.highest:.3f}")
+    print(f"Returned policies, {len(seeds)} seeds from {seeds[0]}; the highest true score is {world.highest:.3f}")
     print("teacher  students  regret  95 % interval    mean  lowest  never works  ms per ask")
     for r in rows:
         print(
