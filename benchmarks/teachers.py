@@ -114,7 +114,7 @@ def make(name: str, space: SearchSpace, seed: int) -> Teacher:
             from optuna_teacher import OptunaTeacher
 
             return OptunaTeacher(space, seed=seed, sampler=name, n_initial=INITIAL)
-    raise ValueError(f"Teacher {name!r}: give one of {', '.join(TEACHERS)}.")
+    raise AssertionError(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,22 +236,21 @@ def differences_of(results: dict[str, list[Search]], counts: list[int]) -> list[
 
 
 def draw(results: dict[str, list[Search]], highest: float, path: Path) -> None:
-    """Mean regret against students spent, with 95 % bands."""
+    """Mean regret against students spent, with 95 % bands, from the end of the random design that all share."""
     from matplotlib.figure import Figure
 
     axes = (figure := Figure(figsize=(7, 4.2), layout="constrained")).add_subplot()
     for name, found in results.items():
         regret = highest - np.array([search.found for search in found])  # (S, n)
+        spent = np.arange(min(INITIAL, regret.shape[1]), regret.shape[1] + 1)
+        regret = regret[:, spent - 1]
         low, high = np.transpose([interval(column) for column in regret.T])
-        spent = np.arange(1, regret.shape[1] + 1)
         (line,) = axes.plot(spent, regret.mean(axis=0), label=name)
-        axes.fill_between(spent, np.maximum(low, 1e-3), high, color=line.get_color(), alpha=0.15, linewidth=0)
-    lowest = min(float(np.mean([highest - s.found[-1] for s in found])) for found in results.values())
-    axes.set(
-        xlabel="students", ylabel="regret of the returned policy", yscale="log", ylim=(max(lowest / 3, 1e-3), None)
-    )
-    axes.axvline(INITIAL, color="grey", linewidth=0.8, linestyle=":")
-    axes.legend(frameon=False)
+        axes.fill_between(spent, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
+    axes.set(xlabel="students", ylabel="regret of the returned policy")
+    axes.set_xlim(left=float(spent[0]))
+    axes.set_ylim(bottom=0.0)
+    axes.legend(frameon=False, ncols=len(results), loc="upper right")
     figure.savefig(path, dpi=150)
 
 
@@ -270,7 +269,10 @@ def main() -> None:
     n_seeds, students, teachers = (100, "10,30,60", TEACHERS) if given.landscape else (24, "30", TEACHERS[:3])
     seeds = range(given.first_seed, given.first_seed + max(2, given.seeds or n_seeds))
     counts = sorted({int(n) for n in (given.students or students).split(",")})
-    results = searches(world, counts[-1], given.teachers.split(",") if given.teachers else list(teachers), seeds)
+    names = given.teachers.split(",") if given.teachers else list(teachers)
+    if counts[0] < 1 or not set(names) <= set(TEACHERS):
+        parser.error(f"--students are numbers from 1 on, --teachers some of {','.join(TEACHERS)}")
+    results = searches(world, counts[-1], names, seeds)
     rows, differences = rows_of(results, counts, world.highest), differences_of(results, counts)
 
     print(f"Returned policies, {len(seeds)} seeds from {seeds[0]}; the highest true score is {world.highest:.3f}")
