@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, final
 
 import optuna
@@ -50,7 +50,13 @@ class OptunaTeacher(Teacher):
         self.study.tell(trial, state=TrialState.FAIL)  # samplers pass over it: `tell` adds what was really tried
         return dict(trial.params)
 
-    def tell(self, parameters: Mapping[str, float | str], score: float | None, sem: float | None = None) -> None:
+    def tell(
+        self,
+        parameters: Mapping[str, float | str],
+        score: float | None,
+        sem: float | None = None,
+        each: Sequence[float] = (),
+    ) -> None:
         super().tell(parameters, score, sem)
         if score is not None:
             tried = create_trial(params=dict(parameters), distributions=self.distributions, value=score)

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cisr.curricula.space import Parameters, SearchSpace
-from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
+from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 from recorded import TABLE, Recorded, lake_space
 
 Floats = NDArray[np.float64]
@@ -99,7 +99,7 @@ class MadeUp:
 
 
 def make_ours(space: SearchSpace, seed: int) -> Teacher:
-    return GPUCB(space, seed=seed, setting="ours", n_initial=INITIAL)
+    return TopTwo(space, seed=seed)
 
 
 def make(name: str, space: SearchSpace, seed: int) -> Teacher:

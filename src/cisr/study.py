@@ -7,8 +7,8 @@ to the teacher. A policy whose students all failed is told as such, never left o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from cisr.classroom import (
     default_observe,
     default_score,
 )
-from cisr.curricula import CurriculumPolicy, Parameters, SearchSpace, Switching
+from cisr.curricula import CurriculumPolicy, Parameters, Patient, SearchSpace, Switching
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
@@ -34,7 +34,7 @@ from cisr.seeding import check_seed, derive_seed
 from cisr.statistics import standard_error
 from cisr.store import Round, Store, opened
 from cisr.task import Task
-from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher
+from cisr.teachers import GPUCB, Belief, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 
 MakeTeacher = Callable[[SearchSpace, int], Teacher]
 Listener = Callable[[Batch, Event], None]
@@ -52,6 +52,8 @@ class StudyResult:
     policy: CurriculumPolicy
     rounds: tuple[Round, ...]
     transcripts: tuple[Transcript, ...]
+    belief: Belief | None = None
+    """What the teacher believes of the policy; None for a teacher that does not know how sure it is."""
 
     @property
     def training_failures(self) -> int:
@@ -70,10 +72,12 @@ class StudyResult:
 
 
 def default_teacher(task: Task) -> MakeTeacher:
-    """GP-UCB in the task's setting."""
+    """Our own teacher, or the paper's, as the task has it."""
     teaching = task.teaching
 
     def make(space: SearchSpace, seed: int) -> Teacher:
+        if teaching.setting == "ours":
+            return TopTwo(space, seed=seed, n_initial=teaching.n_initial)
         priors = None
         if teaching.hyperpriors is not None:
             signal, *lengthscales, noise = (GammaPrior(mean, variance) for mean, variance in teaching.hyperpriors)
@@ -82,7 +86,7 @@ def default_teacher(task: Task) -> MakeTeacher:
         return GPUCB(
             space,
             seed=seed,
-            setting=teaching.setting,
+            setting="paper",
             n_initial=teaching.n_initial,
             initial=[dict(point) for point in teaching.initial[: teaching.n_initial]],
             priors=priors,
@@ -96,12 +100,35 @@ def random_teacher(space: SearchSpace, seed: int) -> Teacher:
     return RandomSearch(space, seed=seed)
 
 
-def search_space(task: Task) -> SearchSpace:
-    """Where teachers of a task search: the 3K + 1 parameters of switching curricula over its interventions."""
+def search_space(task: Task, first: Sequence[Transcript] = ()) -> SearchSpace:
+    """Where teachers of a task search: the 3K + 1 parameters of switching curricula over its interventions.
+
+    A range that the task does not give covers what the first students showed, unit by unit, and the observation (0, 0)
+    that stands before the first unit.
+    """
     if not task.interventions:
         raise ConfigError(f"Task '{task.name}' has no interventions to choose from: give it at least one.")
-    teaching = task.teaching
-    return Switching.space(task.choices, teaching.n_switches, teaching.return_range, teaching.violation_range)
+    units = [unit for transcript in first for unit in transcript.units]
+    return Switching.space(
+        task.choices,
+        task.teaching.n_switches,
+        task.teaching.return_range or _covering([unit.mean_return for unit in units]),
+        task.teaching.violation_range or _covering([unit.violation for unit in units]),
+    )
+
+
+def _covering(numbers: Sequence[float]) -> tuple[float, float]:
+    low, high = min(0.0, *numbers, 0.0), max(0.0, *numbers, 0.0)
+    return (low, high) if low < high else (0.0, 1.0)
+
+
+def policy_at(task: Task, parameters: Parameters) -> CurriculumPolicy:
+    """The curriculum policy at a point of a task's search space."""
+    switching = Switching.from_parameters(parameters)
+    patience = task.teaching.patience
+    if patience is None:
+        return switching
+    return Patient(interventions=switching.interventions, thresholds=switching.thresholds, patience=patience)
 
 
 class Study:
@@ -123,6 +150,7 @@ class Study:
         n_initial: int | None = None,
         n_rounds: int | None = None,
         class_size: int | None = None,
+        at_once: int | None = None,
         teacher: MakeTeacher | None = None,
         observe: Callable[[UnitLog], Any] = default_observe,
         score: Callable[[Transcript], float] = default_score,
@@ -132,9 +160,14 @@ class Study:
         batch: int | None = None,
         fresh: bool = False,
     ) -> None:
-        changes: dict[str, Any] = {"n_initial": n_initial, "n_rounds": n_rounds, "class_size": class_size}
+        changes: dict[str, Any] = {
+            "n_initial": n_initial,
+            "n_rounds": n_rounds,
+            "class_size": class_size,
+            "at_once": at_once,
+        }
         teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
-        for what, least in (("n_initial", 1), ("n_rounds", 0), ("class_size", 1)):
+        for what, least in (("n_initial", 1), ("n_rounds", 0), ("class_size", 1), ("at_once", 1)):
             if getattr(teaching, what) < least:
                 raise ConfigError(f"{what} is {getattr(teaching, what)}: give a whole number, at least {least}.")
         self.task = dataclasses.replace(task, teaching=teaching)
@@ -166,13 +199,25 @@ class Study:
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
+            **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
+            **({} if teaching.patience is None else {"patience": teaching.patience}),
             "observe": fingerprint(self.lesson.observe).content,
             "score": fingerprint(self.score).content,
         }
         return settle(store, self.name, self.lesson, run, self.batch)
 
-    def _new_teacher(self) -> Teacher:
-        return self._make_teacher(search_space(self.task), derive_seed(self.seed, self.name))
+    def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
+        return self._make_teacher(search_space(self.task, first), derive_seed(self.seed, self.name))
+
+    @property
+    def _probes(self) -> list[Parameters]:
+        """The first policies where the ranges of thresholds are to be found: each intervention alone."""
+        teaching = self.task.teaching
+        if teaching.return_range and teaching.violation_range:
+            return []
+        blank = search_space(self.task)
+        thresholds = dict.fromkeys([real.name for real in blank.reals], 0.0)
+        return [{**thresholds, **dict.fromkeys([c.name for c in blank.choices], name)} for name in self.task.choices]
 
     @property
     def n_policies(self) -> int:
@@ -192,30 +237,49 @@ class Study:
         self, store: Store, on_round: OnRound
     ) -> Generator[list[Enrolment], dict[str, Transcript], StudyResult]:
         """Algorithm 1 as a coroutine: yields the students of the next rounds, is sent their transcripts by name."""
-        teacher = self._new_teacher()
-        told = sum(past.told for past in store.rounds(self.name))
-        yield from self._try_again(store, told)
-        for number, past in enumerate(store.rounds(self.name)[:told]):
-            teacher.tell(past.parameters, past.score, past.sem)
-            on_round(number, past)
-        while told < self.n_policies:
-            together = max(self.task.teaching.n_initial - told, 1)
-            proposed = self._propose(teacher, store, told, together)
-            classes = [self._class(number, parameters) for number, parameters in enumerate(proposed, told)]
-            taught = yield [student for students in classes for student in students]
-            self._score(store, dict(enumerate(classes, told)), taught)
-            for number in range(told, told + together):
-                past = store.rounds(self.name)[number]
-                teacher.tell(past.parameters, past.score, past.sem)
-                on_round(number, past)
-            told += together
-            self._check_progress(store, teacher)
-        store.keep_findings(self.name, {"best": teacher.best(), "model": teacher.describe()})
+        yield from self._try_again(store, sum(past.told for past in store.rounds(self.name)))
+        probes = self._probes[: self.n_policies]
+        yield from self._taught(store, dict(enumerate(self._recorded(store, 0, probes))))
+        teacher = self._new_teacher(self._students(store, range(len(probes))))
+        self._tell(teacher, store, range(len(probes)), on_round)
+        while (told := len(teacher.trials)) < self.n_policies:
+            proposed = self._propose(teacher, store, told)
+            yield from self._taught(store, dict(enumerate(proposed, told)))
+            self._tell(teacher, store, range(told, told + len(proposed)), on_round)
+        best, belief = teacher.best(), teacher.belief()
+        policy = policy_at(self.task, best)
+        found = {"best": best, "model": teacher.describe(), "policy": policy.to_json()}
+        store.keep_findings(self.name, found | ({} if belief is None else {"belief": asdict(belief)}))
         return StudyResult(
-            policy=Switching.from_parameters(teacher.best()),
+            policy=policy,
             rounds=tuple(store.rounds(self.name)),
             transcripts=tuple(store.transcripts(f"{self.name}/")),
+            belief=belief,
         )
+
+    def _taught(
+        self, store: Store, policies: Mapping[int, Parameters]
+    ) -> Generator[list[Enrolment], dict[str, Transcript], None]:
+        """Have classes of these policies taught, but for those that have a score."""
+        past = store.rounds(self.name)
+        classes = {number: self._class(number, p) for number, p in policies.items() if not past[number].told}
+        if classes:
+            taught = yield [student for students in classes.values() for student in students]
+            self._score(store, classes, taught)
+
+    def _tell(self, teacher: Teacher, store: Store, numbers: range, on_round: OnRound) -> None:
+        rounds = store.rounds(self.name)
+        for number in numbers:
+            past = rounds[number]
+            finished = [t for t in self._students(store, [number]) if t.deployment is not None]
+            each = [self.score(t) for t in finished] if len(finished) == self.task.teaching.class_size else []
+            teacher.tell(past.parameters, past.score, past.sem, each)
+            on_round(number, past)
+        self._check_progress(store, teacher)
+
+    def _students(self, store: Store, numbers: Iterable[int]) -> list[Transcript]:
+        """The transcripts of some classes."""
+        return [t for number in numbers for t in store.transcripts(f"{self.name}/{number:03d}/")]
 
     def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
         """Teach students of earlier rounds again that an error ended, and score their classes anew."""
@@ -238,22 +302,35 @@ class Study:
 
     def _check_progress(self, store: Store, teacher: Teacher) -> None:
         """There is nothing to learn from where not one student has finished."""
-        if all(trial.score is None for trial in teacher.trials):
+        if teacher.trials and all(trial.score is None for trial in teacher.trials):
             raise NobodyFinished(nobody_finished(store.transcripts(f"{self.name}/")))
 
-    def _propose(self, teacher: Teacher, store: Store, first: int, n: int) -> list[Parameters]:
-        """Policies number first … first + n − 1: those on record from before, or what the teacher proposes now."""
-        proposed = [past.parameters for past in store.rounds(self.name)[first : first + n]]
-        if len(proposed) < n:
-            asked = teacher.ask(n)
-            model = teacher.hyperparameters() if first >= self.task.teaching.n_initial else {}
-            for number in range(first + len(proposed), first + n):
-                store.propose(self.name, number, asked[number - first], model)
-                proposed.append(asked[number - first])
-        return proposed
+    def _propose(self, teacher: Teacher, store: Store, first: int) -> list[Parameters]:
+        """The policies that are tried together from number `first` on: those on record, or what is proposed now.
+
+        What is proposed does not depend on how many rounds the study has: it may grow.
+        """
+        teaching = self.task.teaching
+        initial = teaching.n_initial - first
+        n = initial if initial > 0 else teaching.at_once
+        wanted = min(n, self.n_policies - first)
+        on_record = store.rounds(self.name)[first : first + wanted]
+        if len(on_record) == wanted:
+            return [past.parameters for past in on_record]
+        model = teacher.hyperparameters() if initial <= 0 else {}
+        return self._recorded(store, first, teacher.ask(n)[:wanted], model)
+
+    def _recorded(
+        self, store: Store, first: int, policies: Sequence[Parameters], model: Mapping[str, Any] | None = None
+    ) -> list[Parameters]:
+        """These policies, now on record as proposed from number `first` on, where they were not before."""
+        known = len(store.rounds(self.name))
+        for number in range(max(first, known), first + len(policies)):
+            store.propose(self.name, number, policies[number - first], dict(model or {}))
+        return [past.parameters for past in store.rounds(self.name)[first : first + len(policies)]]
 
     def _class(self, number: int, parameters: Parameters) -> list[Enrolment]:
-        policy = Switching.from_parameters(parameters)
+        policy = policy_at(self.task, parameters)
         names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self.task.teaching.class_size)]
         return [new_student(self.task, policy, self.seed, name) for name in names]
 

@@ -71,22 +71,26 @@ class Teaching:
     """What curricula choose from; empty for all of the task's."""
     n_switches: int = 2
     """K: how often a curriculum may change its intervention."""
-    return_range: tuple[float, float] = (0.0, 1.0)
-    """Where thresholds on the mean return are searched."""
-    violation_range: tuple[float, float] = (0.0, 0.2)
-    """Where thresholds on the violation are searched."""
-    n_initial: int = 10
+    return_range: tuple[float, float] | None = None
+    """Where thresholds on the mean return are searched; None: where the first students' returns were."""
+    violation_range: tuple[float, float] | None = None
+    """Where thresholds on the violation are searched; None: where the first students' violations were."""
+    patience: int | None = None
+    """Units after which a student that has not passed its threshold starts anew; None: teachers wait for ever."""
+    n_initial: int = 5
     """Curriculum policies tried before the teacher's model takes over."""
     initial: tuple[Mapping[str, float | str], ...] = ()
     """The first of these, as points of the search space; the others are random."""
-    n_rounds: int = 20
+    n_rounds: int = 25
     """Curriculum policies that the model chooses."""
+    at_once: int = 1
+    """Policies that the model chooses at once: more keep more processors busy, fewer learn more from each other."""
     class_size: int = 1
     """Students that try each curriculum policy."""
     setting: Literal["ours", "paper"] = "ours"
-    """The GP-UCB setting."""
+    """Which teacher: ours (`TopTwo`), or the paper's GP-UCB."""
     hyperpriors: tuple[tuple[float, float], ...] | None = None
-    """The `paper` setting's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
+    """The paper's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,7 @@ def describe(policy: dict[str, Any]) -> str:
             f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
         )
     if policy["kind"] == "patient":
-        steps.append(f"(patience: {policy['patience']}, then {policy['then']})")
+        steps.append(f"(anew after {policy['patience']} units in one stage)")
     return " ".join(steps)
 
 

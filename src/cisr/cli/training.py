@@ -41,6 +41,7 @@ from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
 from cisr.tasks import get_task, papers_kind, usual_kind
+from cisr.teachers import Belief
 
 
 def train(
@@ -48,8 +49,13 @@ def train(
     rounds: Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")] = None,
     initial: Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")] = None,
     students: Annotated[int | None, typer.Option(help="Students that try each policy.")] = None,
+    at_once: Annotated[int | None, typer.Option(help="Policies that the model chooses at once.")] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Search curricula in which a student starts anew after so many units in one stage."),
+    ] = None,
     teacher: Annotated[
-        TeacherKind | None, typer.Option(help="GP-UCB as in the paper, ours, or random search. (default: the task's)")
+        TeacherKind | None, typer.Option(help="Ours, the paper's GP-UCB, or random search. (default: the task's)")
     ] = None,
     scale: ScaleOption = Scale.paper,
     student: StudentOption = None,
@@ -69,6 +75,8 @@ def train(
     from cisr.progress import Meter
 
     task = get_task(task_name, scale.value, student)
+    if patience is not None:
+        task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, patience=patience))
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     began = time.monotonic()
@@ -80,6 +88,7 @@ def train(
             n_initial=initial,
             n_rounds=rounds,
             class_size=students,
+            at_once=at_once,
             teacher=_teacher(task, teacher),
             lane=lane.value,
             evaluate_in=evaluate_in.value,
@@ -107,7 +116,9 @@ def train(
     out.print(f"{tried}; this run took {ago(began)}.")
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
     out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
-    out.print(f"Best curriculum: {describe(result.policy.to_json())}")
+    out.print(f"Best curriculum: {describe(result.policy.to_json())}", soft_wrap=True)
+    if result.belief is not None:
+        out.print(belief_in_words(result.belief), soft_wrap=True)
     out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)
     write_json(
         json_path,
@@ -115,6 +126,7 @@ def train(
             "task": task.name,
             "scale": task.scale,
             "policy": result.policy.to_json(),
+            "belief": None if result.belief is None else dataclasses.asdict(result.belief),
             "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],
             "training_failures": result.training_failures,
             "unknown_failures": result.unknown_failures,
@@ -189,6 +201,13 @@ def reproduce(
         soft_wrap=True,
     )
     write_json(json_path, result.to_json())
+
+
+def belief_in_words(belief: Belief) -> str:
+    return (
+        f"The teacher expects a score of {belief.score:.3g} of new students under it, and at least {belief.bound:.3g} "
+        f"with {belief.confidence:.0%} confidence, by its model; {belief.students} have tried this very policy."
+    )
 
 
 def say_what_is_safe(task: Task, store: Store) -> None:

@@ -63,7 +63,6 @@ def _patient(fields: Mapping[str, Any]) -> Patient:
         interventions=switching.interventions,
         thresholds=switching.thresholds,
         patience=fields["patience"],
-        then=fields["then"],
     )
 
 
@@ -96,7 +95,7 @@ def _shown(value: Any) -> str:
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], CurriculumPolicy]]] = {
     "switching": (("interventions", "thresholds"), _switching),
-    "patient": (("interventions", "thresholds", "patience", "then"), _patient),
+    "patient": (("interventions", "thresholds", "patience"), _patient),
     "fixed": (("intervention",), lambda fields: Fixed(_name(fields, "intervention"))),
     "schedule": (("interventions",), lambda fields: Schedule(_names(fields, "interventions"))),
     "bandit": (("interventions",), lambda fields: Bandit(_names(fields, "interventions"))),

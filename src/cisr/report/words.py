@@ -62,12 +62,7 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
 def patience_in_words(curriculum: Mapping[str, Any]) -> str:
     """What becomes of a student that stays too long in one stage of a patient curriculum, as a sentence."""
     n = curriculum["patience"]
-    after = f"After {n} unit{'s' * (n > 1)} in one stage"
-    return {
-        "forward": f"{after} go on in any case.",
-        "back": f"{after}, the last included, go back to the one before.",
-        "anew": f"{after} but the last the student starts over, with new weights.",
-    }[curriculum["then"]]
+    return f"After {n} unit{'s' * (n > 1)} in one stage but the last the student starts over, with new weights."
 
 
 def where_deployed(under: str) -> str:

@@ -1,7 +1,8 @@
 """Teachers: which curriculum policy to try next, learned across students."""
 
-from cisr.teachers.base import Teacher, Trial
+from cisr.teachers.base import Belief, Teacher, Trial
 from cisr.teachers.gp_ucb import GPUCB, GammaPrior, Hyperpriors
 from cisr.teachers.random_search import RandomSearch
+from cisr.teachers.top_two import TopTwo
 
-__all__ = ["GPUCB", "GammaPrior", "Hyperpriors", "RandomSearch", "Teacher", "Trial"]
+__all__ = ["GPUCB", "Belief", "GammaPrior", "Hyperpriors", "RandomSearch", "Teacher", "TopTwo", "Trial"]

@@ -25,6 +25,22 @@ class Trial:
     """Mean score of the class; None when every student in it failed to finish."""
     sem: float | None
     """Standard error of that mean, where it is known."""
+    each: tuple[float, ...] = ()
+    """Scores of the single students, where they are known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """What a teacher believes of the policy that it would use."""
+
+    score: float
+    """Mean score that it expects of new students."""
+    bound: float
+    """Lower bound of that mean."""
+    confidence: float
+    """With which the bound holds, if the teacher's model does."""
+    students: int
+    """How many have tried this very policy."""
 
 
 class Teacher(ABC):
@@ -47,21 +63,31 @@ class Teacher(ABC):
         """Everything told so far, in order."""
         return tuple(self._trials)
 
-    def tell(self, parameters: Mapping[str, float | str], score: float | None, sem: float | None = None) -> None:
+    def tell(
+        self,
+        parameters: Mapping[str, float | str],
+        score: float | None,
+        sem: float | None = None,
+        each: Sequence[float] = (),
+    ) -> None:
         """Record the score of a point; None means that every student of that class failed.
 
-        A point without a score counts as told, and `best` never returns it.
+        A point without a score counts as told, and `best` never returns it. `each` are the scores of the class's
+        students, for teachers that look at more than the mean.
         """
         self.space.check(parameters)
         if score is not None and not math.isfinite(score):
             raise ConfigError(f"A policy's score is {score}: give a finite number, or None if all its students failed.")
         if sem is not None and not (math.isfinite(sem) and sem >= 0):
             raise ConfigError(f"A score's standard error is {sem}: give a finite number >= 0, or None if unknown.")
+        if not all(math.isfinite(one) for one in each):
+            raise ConfigError(f"Students of a policy score {list(each)}: give finite numbers.")
         self._trials.append(
             Trial(
                 parameters=dict(parameters),
                 score=None if score is None else float(score),
                 sem=None if sem is None else float(sem),
+                each=tuple(float(one) for one in each),
             )
         )
 
@@ -78,6 +104,10 @@ class Teacher(ABC):
     @abstractmethod
     def best(self) -> Parameters:
         """The tried point that this teacher would use; an error while nothing has a score."""
+
+    def belief(self) -> Belief | None:
+        """What this teacher believes of its best policy; None for one that does not know how sure it is."""
+        return None
 
     def describe(self) -> dict[str, Any]:
         """What this teacher has learned, as JSON for a report; empty without a model or data."""

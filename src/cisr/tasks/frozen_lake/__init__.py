@@ -42,7 +42,7 @@ PAPER_STUDENT = StudentConfig(
 SMALL_STUDENT = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
 EXPLORER: dict[Scale, StudentConfig] = {
     "paper": explorer(PAPER_STUDENT, ent_coef=0.1, learning_rate=5e-4, clip_range_vf=0.2),
-    "quick": explorer(SMALL_STUDENT, ent_coef=0.1, learning_rate=1e-3, clip_range_vf=0.2),
+    "quick": explorer(SMALL_STUDENT, ent_coef=0.1, clip_range_vf=0.2),
 }
 STUDENTS = ("cnn", "perceptron", "explorer")
 """Kinds of students: the paper's, small ones, and our explorer of either by the scale."""
@@ -57,6 +57,7 @@ PAPER_TEACHING = Teaching(
     # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
     hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
 )
+OUR_TEACHING = Teaching(n_switches=2, n_initial=6, n_rounds=24, at_once=3)
 
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
@@ -132,7 +133,7 @@ def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
         n_units=11,
         student={"cnn": PAPER_STUDENT, "perceptron": SMALL_STUDENT, "explorer": EXPLORER[scale]}[kind],
         student_kind=kind,
-        teaching=PAPER_TEACHING,
+        teaching=OUR_TEACHING if kind == "explorer" else PAPER_TEACHING,
     )
     return task if scale == "paper" else _quick(task)
 
@@ -142,6 +143,6 @@ def _quick(task: Task) -> Task:
     return replace(
         task,
         scale="quick",
-        description=f"The paper's lake and search, {kind} students in classes of 10: a teacher in minutes.",
-        teaching=replace(PAPER_TEACHING, class_size=10, setting="ours", hyperpriors=None),
+        description=f"The paper's lake, small {kind} students: a teacher in minutes.",
+        teaching=replace(OUR_TEACHING, at_once=6),
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cisr.errors import ConfigError
-from cisr.intervention import Array, Intervention, Place
+from cisr.intervention import Array, Intervention, Place, Reset, ToStart
 from cisr.students.config import Perceptron, StudentConfig, explorer
 from cisr.task import Task, Teaching
 from cisr.tasks import Scale
@@ -55,7 +55,7 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
     deterministic=True,
 )
-EXPLORER = explorer(PAPER_STUDENT, vf_coef=0.005, ent_coef=0.001)
+EXPLORER = explorer(PAPER_STUDENT, learning_rate=1.5e-3, vf_coef=0.005, ent_coef=0.001)
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
 """Slopes of the trigger line and of the reset line."""
 CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
@@ -79,26 +79,32 @@ PAPER_TEACHING = Teaching(
     # (mean, variance) of the paper's Gamma hyperpriors: signal, four length-scales, noise.
     hyperpriors=((1, 0.2), (20, 4), (1, 0.3), (0.2, 0.2), (0.2, 0.2), (0.01, 0.1)),
 )
+OUR_TEACHING = Teaching(interventions=("Narrow", "Wide"), n_switches=1, n_initial=4, n_rounds=16, at_once=2)
 
 
 def papers(name: str, slope: float, reset_slope: float) -> Intervention:
-    return _funnel(name, off_the_pad(slope), over_the_pad, steadied(reset_slope))
+    return _funnel(name, off_the_pad(slope), over_the_pad, Place(steadied(reset_slope)))
 
 
 def ours(name: str, slope: float) -> Intervention:
-    return _funnel(name, careful.off_the_pad(slope), careful.over_the_pad(slope), careful.steadied(slope))
+    return _funnel(name, careful.off_the_pad(slope), careful.over_the_pad(slope), Place(careful.steadied(slope)))
+
+
+def hard(name: str, slope: float) -> Intervention:
+    """The same trigger, but a rescue ends the episode: nobody learns to lean on it."""
+    return _funnel(f"Hard-{name}", careful.off_the_pad(slope), careful.over_the_pad(slope), ToStart())
 
 
 def _funnel(
     name: str,
     off: Callable[[Array], Array],
     over: Callable[[Array], Array],
-    reset: Callable[[Array, Array, Array], Array],
+    reset: Reset,
 ) -> Intervention:
     return Intervention(
         name=name,
         trigger={"off the pad": off, "over the pad": over},
-        reset=Place(reset),
+        reset=reset,
         tau=0.0,
         horizon=TRAINING_HORIZON,
     )
@@ -131,10 +137,12 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         interventions=(
             *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
             *(ours(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
+            *(hard(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
         ),
         scenery=scenery(
             {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
             | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
+            | {f"Hard-{name}": careful.trigger_line(slope) for name, slope in CAREFUL_FUNNELS.items()}
         ),
         horizon=HORIZON,
         constraint_form="sum",
@@ -144,7 +152,7 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         deployment_steps=100_000,
         student=_student(kind),
         student_kind=kind,
-        teaching=PAPER_TEACHING,
+        teaching=OUR_TEACHING if kind == "explorer" else PAPER_TEACHING,
         scale="paper",
         description=f"Gymnasium's LunarLander-v3, {kind} students, {21 if noisy else 16} units of 96,000 steps.",
     )
@@ -166,5 +174,5 @@ def _quick(task: Task) -> Task:
         description=f"Gymnasium's LunarLander-v3, {task.student_kind} students for 6 units, few of them: minutes.",
         n_units=6,
         deployment_steps=20_000,
-        teaching=replace(PAPER_TEACHING, n_rounds=2, class_size=2),
+        teaching=replace(task.teaching, n_rounds=2, class_size=2),
     )

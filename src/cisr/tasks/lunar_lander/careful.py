@@ -27,12 +27,14 @@ ENOUGH = 0.35
 SHORTEST_RESCUE = 0.15
 
 
+def trigger_line(slope: float) -> dict[str, Any]:
+    """Where a careful funnel triggers."""
+    return {"trigger": funnel_line(slope, INNER_PAD, LOWEST, EDGE)}
+
+
 def lines(slope: float) -> dict[str, Any]:
     """Where a careful funnel triggers, and how high over it rescues lead."""
-    return {
-        "trigger": funnel_line(slope, INNER_PAD, LOWEST, EDGE),
-        "reset": funnel_line(slope, INNER_PAD, ENOUGH, WITHIN_EDGE),
-    }
+    return {**trigger_line(slope), "reset": funnel_line(slope, INNER_PAD, ENOUGH, WITHIN_EDGE)}
 
 
 def height(slope: float, state: Array) -> Array:

@@ -1,0 +1,109 @@
+"""What a teacher believes about students it has not seen, from those it has.
+
+Students are mixtures: most of a curriculum's end up alike, a few fail to learn. A mean of few students hides both, so
+they are two models, each a Gaussian process over paths:
+
+    P(a student under x fails to learn) = σ(m + g(x)),            g ~ GP(0, FAILING), by Laplace's method,
+    score of one that learns            = μ + s (h(x) + noise),   h ~ GP(0, QUALITY),
+
+and what a curriculum is worth is p(x) · floor + (1 - p(x)) · q(x), with the mean score of those that failed as floor.
+A student has failed to learn where its score is in the lowest three tenths of the range of all scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.special import expit
+
+from cisr.teachers.paths import Floats, Kernel, Path
+
+FAILED_BELOW = 0.3
+"""Of the way from the worst score to the best."""
+FAILING = Kernel(start=3.0, opening=0.5, end=0.3, path=0.3, point=0.8)
+"""Of the log-odds of failing to learn: it is above all what comes first that decides."""
+USUAL_LOG_ODDS = -3.0
+QUALITY = Kernel(start=0.3, opening=0.1, end=0.5, path=0.4, point=0.2)
+"""Of the standardised score of those that learn: how a curriculum ends matters as much as how it begins."""
+NOISE = 0.5
+"""Variance of the standardised score from student to student."""
+SMALLEST_SPREAD = 0.02
+"""Of the range of all scores: differences far below it are not worth a student."""
+JITTER = 1e-6
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    mean: Floats  # (n,)
+    covariance: Floats  # (n, n)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        """(len(mean), n)"""
+        root = np.linalg.cholesky(self.covariance + JITTER * np.eye(len(self.mean)))
+        return np.asarray(self.mean[:, None] + root @ rng.standard_normal((len(self.mean), n)))
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posteriors at some paths."""
+
+    failing: Gaussian
+    """Log-odds of failing to learn."""
+    quality: Gaussian
+    """Score of those that learn."""
+    floor: float
+    """Score of those that do not."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        """What the students of each path may score on average, (paths, n): n possible worlds."""
+        failing = expit(self.failing.draw(n, rng))
+        return np.asarray(failing * self.floor + (1 - failing) * self.quality.draw(n, rng))
+
+
+def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Posterior:
+    """What students of `paths` with these scores (n,), one each, say about students at other paths."""
+    worst, best = float(scores.min()), float(scores.max())
+    learned = scores >= worst + FAILED_BELOW * (best - worst)
+    floor = worst if learned.all() else float(scores[~learned].mean())
+    sound = [path for path, well in zip(paths, learned, strict=True) if well]
+    location = float(scores[learned].mean())
+    spread = max(float(scores[learned].std()), SMALLEST_SPREAD * (best - worst)) or 1.0
+    quality = regressed(QUALITY, sound, (scores[learned] - location) / spread, at)
+    return Posterior(
+        failing=classified(FAILING, paths, (~learned).astype(float), at),
+        quality=Gaussian(location + spread * quality.mean, spread**2 * quality.covariance),
+        floor=floor,
+    )
+
+
+def regressed(kernel: Kernel, paths: Sequence[Path], y: Floats, at: Sequence[Path]) -> Gaussian:
+    """The posterior of h at some paths, from y = h + noise (n,)."""
+    root = np.linalg.cholesky(kernel(paths, paths) + NOISE * np.eye(len(y)))
+    half = solve_triangular(root, kernel(paths, at), lower=True)  # (n, m)
+    mean = half.T @ solve_triangular(root, y, lower=True)
+    return Gaussian(mean, kernel(at, at) - half.T @ half)
+
+
+def classified(kernel: Kernel, paths: Sequence[Path], failed: Floats, at: Sequence[Path]) -> Gaussian:
+    """The posterior of the log-odds at some paths, from who failed (n,): Laplace's approximation at the mode.
+
+    Newton's steps for a logistic likelihood with W = p (1 - p):  g ← K (I + W K)⁻¹ (W g + failed - p).
+    """
+    k = kernel(paths, paths)
+    g = np.zeros(len(failed))
+    for _ in range(50):
+        p = expit(USUAL_LOG_ODDS + g)
+        root = np.sqrt(np.maximum(p * (1 - p), 1e-9))
+        factor = cho_factor(np.eye(len(g)) + root[:, None] * k * root, lower=True)
+        b = root**2 * g + failed - p
+        moved = k @ (b - root * cho_solve(factor, root * (k @ b)))
+        if np.abs(moved - g).max() < 1e-6:
+            break
+        g = moved
+    cross = kernel(paths, at)  # (n, m)
+    half = solve_triangular(factor[0], root[:, None] * cross, lower=True)
+    mean = USUAL_LOG_ODDS + cross.T @ (failed - expit(USUAL_LOG_ODDS + g))
+    return Gaussian(mean, kernel(at, at) - half.T @ half)

@@ -1,0 +1,140 @@
+"""A teacher that knows how sure it is: tries what may be best or its strongest rival, returns what it can vouch for.
+
+What students of a curriculum may score is a model of what they show (`cisr.teachers.students_model`). Each proposal
+comes from possible worlds drawn from it: half of the time the policy that is best in one world, otherwise the one that
+is best in another world where the first is not (top-two Thompson sampling, Russo 2016). At first all policies compete;
+as students add up it is more and more often those alone that were tried before, which so are raced with growing
+classes. The policy returned has the highest lower confidence bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from cisr.curricula.space import Choice, Parameters, SearchSpace
+from cisr.errors import ConfigError
+from cisr.teachers.base import Belief, Teacher, Trial, random_point, scored
+from cisr.teachers.paths import Floats, Path, path_of
+from cisr.teachers.students_model import Posterior, believe
+
+CONFIDENCE = 0.9
+N_NEW = 100
+"""New policies that compete with those tried."""
+ONLY_SEARCH = 3
+"""Students that new policies have for sure; of the k-th student they have a chance of this over k."""
+N_PROPOSED, N_JUDGED = 64, 2_000
+"""Worlds drawn to propose, and to say how sure the teacher is."""
+
+
+class Judged(NamedTuple):
+    """The policies tried, and what they may be worth."""
+
+    points: list[Parameters]
+    students: list[int]
+    worth: Floats  # (points, worlds)
+
+    @property
+    def bounds(self) -> Floats:
+        return np.asarray(np.quantile(self.worth, 1 - CONFIDENCE, axis=1))
+
+
+@final
+class TopTwo(Teacher):
+    """See the module. The first points are each intervention alone, then random ones up to `n_initial`.
+
+    A failed class (score None) counts as one student with the lowest score seen.
+    """
+
+    def __init__(self, space: SearchSpace, *, seed: int, n_initial: int = 3) -> None:
+        super().__init__(space, seed=seed)
+        if not any(p.name == "intervention_1" for p in space.choices):
+            raise ConfigError(
+                f"This teacher searches switching curricula, the search space has {[p.name for p in space.parameters]}:"
+                f" give Switching.space(…), or use GPUCB."
+            )
+        self.n_initial = n_initial
+
+    def _propose(self, n: int) -> list[Parameters]:
+        told = len(self._trials)
+        points = [self._initial(k) for k in range(told, min(told + n, self.n_initial))]
+        if all(trial.score is None for trial in self._trials):
+            points += [random_point(self.space, self.seed, k) for k in range(told + len(points), told + n)]
+        tried = [dict(point) for point in dict.fromkeys(tuple(trial.parameters.items()) for trial in self._trials)]
+        for k in range(told + len(points), told + n):
+            rng = np.random.default_rng([self.seed, k, 2])
+            new: list[Parameters] = []
+            if rng.random() < ONLY_SEARCH / (k + 1):
+                new = [self._random(rng) for _ in range(N_NEW)]
+            candidates = tried + new
+            worth = self._posterior(candidates).draw(N_PROPOSED, rng)
+            best = worth.argmax(axis=0)  # (worlds,)
+            rivals = best[best != best[0]]
+            points.append(candidates[rivals[0] if len(rivals) and rng.random() < 0.5 else best[0]])
+        return points
+
+    def best(self) -> Parameters:
+        judged = self._judged()
+        return dict(judged.points[int(judged.bounds.argmax())])
+
+    def belief(self) -> Belief | None:
+        judged = self._judged()
+        k = int(judged.bounds.argmax())
+        return Belief(
+            score=float(judged.worth[k].mean()),
+            bound=float(judged.bounds[k]),
+            confidence=CONFIDENCE,
+            students=judged.students[k],
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Every policy tried: how many students it had, what is expected of it, and the bound."""
+        if all(trial.score is None for trial in self._trials):
+            return {}
+        judged = self._judged()
+        rows = zip(judged.points, judged.students, judged.worth.mean(axis=1), judged.bounds, strict=True)
+        return {
+            "confidence": CONFIDENCE,
+            "policies": [
+                {"parameters": point, "students": n, "expected": float(expected), "bound": float(bound)}
+                for point, n, expected, bound in rows
+            ],
+        }
+
+    def _initial(self, number: int) -> Parameters:
+        """Each intervention alone, then random points."""
+        point = random_point(self.space, self.seed, number)
+        choices = [p for p in self.space.parameters if isinstance(p, Choice)]
+        if number < len(choices[0].options):
+            point |= {p.name: p.options[number] for p in choices}
+        return point
+
+    def _random(self, rng: np.random.Generator) -> Parameters:
+        return random_point(self.space, int(rng.integers(2**63)), 0)
+
+    def _judged(self) -> Judged:
+        scored(self._trials)  # complains where nothing has a score
+        students: dict[tuple[tuple[str, float | str], ...], int] = {}
+        for trial in self._trials:
+            if trial.score is not None:
+                key = tuple(trial.parameters.items())
+                students[key] = students.get(key, 0) + max(len(trial.each), 1)
+        points = [dict(key) for key in students]
+        rng = np.random.default_rng([self.seed, len(self._trials), 3])
+        return Judged(points, list(students.values()), self._posterior(points).draw(N_JUDGED, rng))
+
+    def _posterior(self, at: list[Parameters]) -> Posterior:
+        worst = min(one for trial in self._trials for one in _scores(trial))
+        paths: list[Path] = []
+        scores: list[float] = []
+        for trial in self._trials:
+            each = _scores(trial) or [worst]
+            paths += [path_of(trial.parameters, self.space)] * len(each)
+            scores += each
+        return believe(paths, np.array(scores), [path_of(point, self.space) for point in at])
+
+
+def _scores(trial: Trial) -> list[float]:
+    """Of the students of a class; of a class of which only the mean is known, that."""
+    return list(trial.each) or ([] if trial.score is None else [trial.score])
