@@ -51,6 +51,20 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
     assert "Comparing: 3 of 9 units" in said and "about 2.0 minutes left" in said
 
 
+def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_itself(clock, batch):
+    each = tiny.task.student.steps_per_unit
+    meter = Meter(Console(file=io.StringIO()), "Reproducing", n_units=2, n_students=4)
+    for part in ("paper", "ours"):
+        with meter:
+            clock[0] += 60.0
+            meter(batch, Checkpoint(1, ()), part)
+            meter(batch, Progress(each), part)
+            meter(batch, Graduation(()), part)
+    first, second = (line for line in meter._console.file.getvalue().splitlines())
+    assert "2 of 8 units" in first and "about 3.0 minutes left" in first
+    assert "6 of 8 units" in second and "about 1.0 minutes left" in second
+
+
 def test_nothing_is_said_more_often_than_now_and_then(clock, batch):
     meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
     assert said_after(clock, QUIET_SECONDS / 2, meter, batch, 1) == ""
