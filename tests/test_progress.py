@@ -7,7 +7,7 @@ import tiny
 from rich.console import Console
 
 from cisr import Fixed, Store, compare
-from cisr.classroom import Batch, Progress
+from cisr.classroom import Batch, Checkpoint, Graduation, Progress
 from cisr.compare import enrol
 from cisr.progress import QUIET_SECONDS, Meter
 
@@ -57,9 +57,9 @@ def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_its
     for part in ("paper", "ours"):
         with meter:
             clock[0] += 60.0
-            meter(batch, Checkpoint(1, ()), part)
+            meter(batch, Checkpoint(1, {}, (), ()), part)
             meter(batch, Progress(each), part)
-            meter(batch, Graduation(()), part)
+            meter(batch, Graduation((), ()), part)
     first, second = (line for line in meter._console.file.getvalue().splitlines())
     assert "2 of 8 units" in first and "about 3.0 minutes left" in first
     assert "6 of 8 units" in second and "about 1.0 minutes left" in second

@@ -79,7 +79,7 @@ def reproduce(
     json_path: JsonOption = None,
 ) -> None:
     """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
-    goes on where it was stopped. Lunar Lander takes many hours at the paper's scale; --way paper does half of it."""
+    goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
     from cisr import reproduce as reproduction
     from cisr.progress import Meter
     from cisr.report.tables import ways_table
