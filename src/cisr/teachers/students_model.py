@@ -30,8 +30,10 @@ QUALITY = Kernel(start=0.1, opening=0.1, end=1.0, path=0.3, point=0.1)
 """Of the standardised score of those that learn: how a curriculum ends matters most."""
 NOISE = 0.15
 """Variance of the standardised score from student to student."""
-SMALLEST_SPREAD = 0.02
+SMALLEST_SPREAD = 0.005
 """Of the range of all scores: differences far below it are not worth a student."""
+FARTHEST = 4.0
+"""Standardised scores are cut off here: one odd student must not decide."""
 JITTER = 1e-6
 
 
@@ -69,14 +71,19 @@ def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Poster
     learned = scores >= worst + FAILED_BELOW * (best - worst)
     floor = worst if learned.all() else float(scores[~learned].mean())
     sound = [path for path, well in zip(paths, learned, strict=True) if well]
-    location = float(scores[learned].mean())
-    spread = max(float(scores[learned].std()), SMALLEST_SPREAD * (best - worst)) or 1.0
-    quality = regressed(QUALITY, sound, (scores[learned] - location) / spread, at)
+    location = float(np.median(scores[learned]))
+    spread = max(usual_distance(scores[learned], location), SMALLEST_SPREAD * (best - worst)) or 1.0
+    quality = regressed(QUALITY, sound, np.clip((scores[learned] - location) / spread, -FARTHEST, FARTHEST), at)
     return Posterior(
         failing=classified(FAILING, paths, (~learned).astype(float), at),
         quality=Gaussian(location + spread * quality.mean, spread**2 * quality.covariance),
         floor=floor,
     )
+
+
+def usual_distance(scores: Floats, location: float) -> float:
+    """A standard deviation that a few odd scores do not move: 1.4826 times the median distance."""
+    return 1.4826 * float(np.median(np.abs(scores - location)))
 
 
 def regressed(kernel: Kernel, paths: Sequence[Path], y: Floats, at: Sequence[Path]) -> Gaussian:
