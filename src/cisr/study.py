@@ -86,7 +86,6 @@ def default_teacher(task: Task) -> MakeTeacher:
         return GPUCB(
             space,
             seed=seed,
-            setting="paper",
             n_initial=teaching.n_initial,
             initial=[dict(point) for point in teaching.initial[: teaching.n_initial]],
             priors=priors,

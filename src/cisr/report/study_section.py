@@ -114,16 +114,11 @@ def slices(study: StudyRecord) -> str:
             marked,
         ]
         drawn.append(svg(frame.width, frame.height, body, f"The model along {name}"))
-    scale = (
-        " The model sees warped scores, which differ from the scores below their median only."
-        if study.model.get("setting") == "ours"
-        else ""
-    )
     return (
         "<h3>What the teacher's model believes</h3>"
         f'<figure><div class="figures">{"".join(drawn)}</div><figcaption>Mean and ±2 standard deviations of the '
         "Gaussian process along each threshold, all else as in the best curriculum (dashed line: its value)."
-        f"{scale}</figcaption></figure>"
+        "</figcaption></figure>"
     )
 
 
