@@ -33,6 +33,7 @@ NOISE = 0.5
 SMALLEST_SPREAD = 0.02
 """Of the range of all scores: differences far below it are not worth a student."""
 JITTER = 1e-6
+"""Of the largest variance: paths that coincide leave a covariance without an inverse."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Gaussian:
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """(len(mean), n)"""
-        root = np.linalg.cholesky(self.covariance + JITTER * np.eye(len(self.mean)))
+        jitter = JITTER * self.covariance.diagonal().max()
+        root = np.linalg.cholesky(self.covariance + jitter * np.eye(len(self.mean)))
         return np.asarray(self.mean[:, None] + root @ rng.standard_normal((len(self.mean), n)))
 
 
@@ -70,7 +72,7 @@ def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Poster
     floor = worst if learned.all() else float(scores[~learned].mean())
     sound = [path for path, well in zip(paths, learned, strict=True) if well]
     location = float(scores[learned].mean())
-    spread = max(float(scores[learned].std()), SMALLEST_SPREAD * (best - worst)) or 1.0
+    spread = max(float(scores[learned].std()), SMALLEST_SPREAD * (best - worst)) if best > worst else 1.0
     quality = regressed(QUALITY, sound, (scores[learned] - location) / spread, at)
     return Posterior(
         failing=classified(FAILING, paths, (~learned).astype(float), at),
