@@ -1,0 +1,134 @@
+"""Many teachers of each kind, and what their curricula do for fresh students, beside the baselines.
+
+    python benchmarks/many_teachers.py frozen-lake --kinds ours,random --teachers 9 --students 30 --fresh 30 \\
+        --baselines SR1,SR2,HR,bandit,none --seed 40
+
+Every teacher has the same number of students to learn from (`--students`); its curriculum is then tried on `--fresh` new
+ones, and so is each baseline, once for each teacher. One value for each teacher, so tests count teachers. The paper's
+teacher begins with 10 random policies, ours as in the task. `--patience N` has ours search curricula in which students
+start anew. Nothing is kept but `--json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cisr.classroom import Classroom
+from cisr.cli.comparing import parse_curricula
+from cisr.compare import enrol
+from cisr.errors import ConfigError
+from cisr.lesson import deployed, make_lesson, settle
+from cisr.report.tables import differences_table
+from cisr.reproduced import reproduced_row, told_apart
+from cisr.store import Store
+from cisr.study import Study, random_teacher, run_together
+from cisr.task import Task
+from cisr.tasks import get_task
+
+PAPERS_RANDOM_POLICIES = 10
+
+
+def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
+    if kind not in ("ours", "paper", "random"):
+        raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
+    teaching = replace(task.teaching, setting="ours", patience=given.patience if kind == "ours" else None)
+    own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
+    if kind == "random":
+        own = {"n_initial": given.students, "teacher": random_teacher}
+    if kind == "paper":
+        teaching = replace(teaching, setting="paper", at_once=1)
+        own = {"n_initial": min(PAPERS_RANDOM_POLICIES, given.students)}
+    return [
+        Study(
+            replace(task, teaching=teaching),
+            name=f"{kind}-{k + 1}",
+            seed=given.seed,
+            class_size=1,
+            n_rounds=given.students - own["n_initial"],
+            **own,
+        )
+        for k in range(given.teachers)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task")
+    parser.add_argument("--student", help="the kind of students (default: the task's)")
+    parser.add_argument("--kinds", default="ours,random", help="ours, paper, random")
+    parser.add_argument("--teachers", type=int, default=9, help="of each kind")
+    parser.add_argument("--students", type=int, default=30, help="that each teacher learns from")
+    parser.add_argument("--initial", type=int, default=5, help="of them for our teacher's first policies")
+    parser.add_argument("--fresh", type=int, default=30, help="new students for each curriculum found")
+    parser.add_argument("--baselines", default="", help="names as in `cisr compare`")
+    parser.add_argument("--patience", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+
+    began = time.monotonic()
+    out = Console(width=130)
+    task = get_task(given.task, student=given.student)
+    baselines = parse_curricula([name for name in given.baselines.split(",") if name], task)
+    kinds = {kind: studies_of(kind, task, given) for kind in given.kinds.split(",")}
+    with Store(None) as store:
+        lesson = make_lesson(task)
+        together = [study for studies in kinds.values() for study in studies]
+        results = dict(zip([s.name for s in together], run_together(together, store), strict=True))
+        out.print(f"{len(together)} teachers in {(time.monotonic() - began) / 60:.1f} minutes")
+        repetitions = []
+        for k in range(given.teachers):
+            found = {kind: results[studies[k].name].policy for kind, studies in kinds.items()}
+            name = f"evaluation-{k + 1}"
+            batching = settle(store, name, lesson, deployed(lesson, given.seed))
+            repetitions.append(enrol(task, {**found, **baselines}, given.fresh, given.seed, name))
+        with Classroom(lesson, store, batching=batching) as classroom:
+            everyone = [s for groups in repetitions for group in groups.values() for s in group]
+            taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
+    groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
+    rows = [reproduced_row(label, each, None) for label, each in groups.items()]
+    record: dict[str, Any] = {"command": vars(given) | {"json": None}, "rows": {}}
+    for label, each in groups.items():
+        students = [t for group in each for t in group]
+        success = [t.deployment.success for t in students if t.deployment]
+        returns = [t.deployment.mean_return for t in students if t.deployment]
+        means = [mean([t.deployment.success for t in group if t.deployment]) for group in each]
+        record["rows"][label] = {
+            "classes": means,
+            "class returns": [mean([t.deployment.mean_return for t in group if t.deployment]) for group in each],
+            "students": len(students),
+            "success": mean(success),
+            "lowest class": min(means),
+            "lowest student": min(success),
+            "return": mean(returns),
+            "failed to learn": sum(s < 0.3 for s in success),
+            "training failures": sum(t.training_failures or 0 for t in students),
+            "search failures": sum(results[s.name].training_failures for s in kinds.get(label, [])),
+        }
+        told = {key: value for key, value in record["rows"][label].items() if not key.startswith("class")}
+        out.print(label, " ".join(f"{key} {value:.4g}," for key, value in told.items()), highlight=False)
+    differences = told_apart(rows)
+    record["differences"] = [difference.to_json() for difference in differences]
+    record["policies"] = {kind: [results[s.name].policy.to_json() for s in studies] for kind, studies in kinds.items()}
+    record["beliefs"] = {
+        kind: [b and asdict(b) for b in (results[s.name].belief for s in studies)] for kind, studies in kinds.items()
+    }
+    out.print(differences_table(differences, f"{rows[0].curriculum} against the others, one value for each teacher"))
+    out.print(f"In all {(time.monotonic() - began) / 60:.1f} minutes")
+    if given.json:
+        given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+mean: Callable[[list[float]], float] = lambda numbers: sum(numbers) / len(numbers)  # noqa: E731
+
+
+if __name__ == "__main__":
+    main()
