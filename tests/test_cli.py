@@ -69,7 +69,7 @@ def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path)
     assert load_policy(curriculum).to_json() == trained["policy"]
     assert len(trained["rounds"]) == 5
     assert trained["belief"]["bound"] <= trained["belief"]["score"] and trained["belief"]["confidence"] == 0.9
-    assert f"at least {trained['belief']['bound']:.3g} with 90% confidence, by its model" in " ".join(printed.split())
+    assert f"at least {trained['belief']['bound']:.3g} with 90 % confidence by its model" in " ".join(printed.split())
     words = ("tiny:task", curriculum, "HR", "none", "--students", 2, "--store", store, "--workers", 0)
     run("compare", *words, "--figure", tmp_path / "c.png", "--json", tmp_path / "c.json")
     printed = capfd.readouterr().out

@@ -37,11 +37,11 @@ from cisr.cli.console import (
 )
 from cisr.curricula import save_policy
 from cisr.lesson import check_finished
+from cisr.report.words import belief_in_words
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
 from cisr.tasks import get_task, papers_kind, usual_kind
-from cisr.teachers import Belief
 
 
 def train(
@@ -201,13 +201,6 @@ def reproduce(
         soft_wrap=True,
     )
     write_json(json_path, result.to_json())
-
-
-def belief_in_words(belief: Belief) -> str:
-    return (
-        f"The teacher expects a score of {belief.score:.3g} of new students under it, and at least {belief.bound:.3g} "
-        f"with {belief.confidence:.0%} confidence, by its model; {belief.students} have tried this very policy."
-    )
 
 
 def say_what_is_safe(task: Task, store: Store) -> None:
