@@ -39,7 +39,7 @@ run: $(VENV)/core
 		--student perceptron --deploy-each-unit --store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png \
 		--json $(RUNS)/frozen-lake.json
 	@echo "This was the quick scale: the paper's lake and search, but students with a small network."
-	@echo "The paper's own: cisr train frozen-lake --student cnn, or cisr reproduce frozen-lake; docs/results/frozen-lake.md says what they cost."
+	@echo "The paper's own: cisr train frozen-lake --student cnn, or cisr reproduce frozen-lake --way paper; docs/results/frozen-lake.md says what they cost."
 	@echo "Curriculum: $(RUNS)/optimized.json   Learning curves: $(RUNS)/frozen-lake.png"
 	$(BIN)/cisr report $(RUNS)/frozen-lake.sqlite
 

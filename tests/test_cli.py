@@ -205,7 +205,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
     def ask(name, scale="paper", student=None):
         raise ConfigError(f"asked for {student}")
 
-    for module in ("training", "listing", "auditing"):
+    for module in ("reproducing", "listing", "auditing"):
         monkeypatch.setattr(f"cisr.cli.{module}.get_task", ask)
     for command in ("reproduce", "bench", "audit"):
         with pytest.raises(ConfigError, match=f"asked for {kind}"):
@@ -236,6 +236,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
             ("train", "tiny:task", "--student", "tall"),
             "set its student there, or choose explorer; kinds such as 'tall'",
         ),
+        (("reproduce", "frozen-lake", "--student", "cnn", "--way", "ours"), "give one of them"),
         (("reproduce", "lunar-lander", "--student", "noisy"), "cisr compare lunar-lander LL-A LL-B --student noisy"),
     ],
 )

@@ -7,7 +7,7 @@ import tiny
 from rich.console import Console
 
 from cisr import Fixed, Store, compare
-from cisr.classroom import Batch, Progress
+from cisr.classroom import Batch, Checkpoint, Graduation, Progress
 from cisr.compare import enrol
 from cisr.progress import QUIET_SECONDS, Meter
 
@@ -49,6 +49,20 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
     clock[0] += 500.0  # spent before the work began
     said = said_after(clock, 60.0, meter, batch, 2 * each)  # two units of the six left
     assert "Comparing: 3 of 9 units" in said and "about 2.0 minutes left" in said
+
+
+def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_itself(clock, batch):
+    each = tiny.task.student.steps_per_unit
+    meter = Meter(Console(file=io.StringIO()), "Reproducing", n_units=2, n_students=4)
+    for part in ("paper", "ours"):
+        with meter:
+            clock[0] += 60.0
+            meter(batch, Checkpoint(1, {}, (), ()), part)
+            meter(batch, Progress(each), part)
+            meter(batch, Graduation((), ()), part)
+    first, second = (line for line in meter._console.file.getvalue().splitlines())
+    assert "2 of 8 units" in first and "about 3.0 minutes left" in first
+    assert "6 of 8 units" in second and "about 1.0 minutes left" in second
 
 
 def test_nothing_is_said_more_often_than_now_and_then(clock, batch):

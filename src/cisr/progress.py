@@ -34,8 +34,8 @@ class Meter:
         self._title = title
         self._units_each = n_units
         self._total = n_units * n_students
-        self._done: dict[str, int] = {}
-        self._begun: dict[str, float] = {}  # by batch: units since its last checkpoint
+        self._done: dict[tuple[str, str], int] = {}  # by part and student
+        self._begun: dict[tuple[str, str], float] = {}  # by part and batch: units since its last checkpoint
         self._note = ""
         self._recent: deque[tuple[float, int]] = deque()
         self._began = self._last_line = 0.0
@@ -53,6 +53,7 @@ class Meter:
 
     def __enter__(self) -> Meter:
         self._began = self._last_line = time.monotonic()
+        self._done_before = sum(self._done.values())
         if self._console.is_terminal:
             self._bar.start()
         return self
@@ -66,26 +67,25 @@ class Meter:
     def note(self, text: str) -> None:
         self._note = text
 
-    def already(self, transcripts: Iterable[Transcript]) -> None:
-        """What students had done before this run."""
+    def already(self, transcripts: Iterable[Transcript], part: str = "") -> None:
+        """What students had done before this run. Those of different parts of the work may have the same names."""
         for t in transcripts:
-            self._done[t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
-        self._done_before = sum(self._done.values())
+            self._done[part, t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
 
-    def __call__(self, batch: Batch, event: Event) -> None:
+    def __call__(self, batch: Batch, event: Event, part: str = "") -> None:
         now = time.monotonic()
         if isinstance(event, Steps):
-            part = event.steps / batch.enrolments[0].config.steps_per_unit
-            self._begun[batch.name] = self._begun.get(batch.name, 0.0) + part
+            units = event.steps / batch.enrolments[0].config.steps_per_unit
+            self._begun[part, batch.name] = self._begun.get((part, batch.name), 0.0) + units
             self._recent.append((now, event.steps))
             while self._recent and now - self._recent[0][0] > RATE_WINDOW:
                 self._recent.popleft()
         elif isinstance(event, Checkpoint):
-            self._begun.pop(batch.name, None)
-            self._done |= {student.name: event.unit for student in batch.enrolments}
+            self._begun.pop((part, batch.name), None)
+            self._done |= {(part, student.name): event.unit for student in batch.enrolments}
         elif isinstance(event, Graduation):
-            self._begun.pop(batch.name, None)
-            self._done |= {student.name: self._units_each for student in batch.enrolments}
+            self._begun.pop((part, batch.name), None)
+            self._done |= {(part, student.name): self._units_each for student in batch.enrolments}
         done = sum(self._done.values())
         reached = done + sum(self._begun.values())
         window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)

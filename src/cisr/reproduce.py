@@ -20,10 +20,12 @@ from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
 from cisr.differences import Difference
 from cisr.errors import ConfigError
 from cisr.lesson import announce_aside, check_finished, deployed, make_lesson, settle
-from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row, told_apart
+from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row, told_apart
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
+from cisr.tasks import EXPLORER
+from cisr.teachers import Belief
 from cisr.trajectories import keep_trajectories
 
 PUBLICATIONS = {
@@ -59,8 +61,15 @@ class Reproduction:
     rows: tuple[ReproducedRow, ...]
     policies: Mapping[str, tuple[CurriculumPolicy, ...]]
     """What the teachers found, by kind of teacher."""
+    beliefs: tuple[Belief | None, ...]
+    """What each optimizing teacher believes of what it found; None of one that does not know how sure it is."""
     comparison: Comparison
     """All students together, for figures."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is of our students and teacher."""
+        return self.comparison.student == EXPLORER
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -80,6 +89,7 @@ class Reproduction:
             "rows": [row.to_json() for row in self.rows],
             "differences": [difference.to_json() for difference in self.differences],
             "policies": {kind: [p.to_json() for p in policies] for kind, policies in self.policies.items()},
+            "beliefs": [belief and asdict(belief) for belief in self.beliefs],
             "pooled": self.comparison.to_json()["rows"],
         }
 
@@ -169,8 +179,9 @@ def reproduce(
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
     results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
-    found = iter(result.policy for result in results)
-    policies = {kind: tuple(next(found) for _ in studies) for kind, studies in kinds.items()}
+    found = iter(results)
+    by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
+    policies = {kind: tuple(result.policy for result in each) for kind, each in by_kind.items()}
 
     repetitions = []
     for k, name in enumerate(names):
@@ -188,11 +199,12 @@ def reproduce(
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
     keep_trajectories(store, task, FINDING, pooled, seed)
     return Reproduction(
-        title=paper.title,
+        title=entitled(paper.title, task.student_kind),
         repetitions=n_teachers,
         students=n_students,
         rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
         policies=policies,
+        beliefs=tuple(result.belief for result in by_kind[OPTIMIZED]),
         comparison=Comparison(
             task=task.name,
             scale=task.scale,
@@ -222,7 +234,10 @@ def teacher_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
 
 
 def random_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
-    """Random search with as many policies; they need not wait for each other."""
+    """Random search with as many policies; they need not wait for each other.
+
+    Where a study finds its ranges with its first policies, each intervention alone, so do these, within the number.
+    """
     n_policies = task.teaching.n_initial + task.teaching.n_rounds
     return [
         Study(
@@ -246,6 +261,6 @@ def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
 
 
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
-    """Students that a reproduction trains."""
+    """Students that a reproduction trains; a study's count of policies holds those that find its ranges."""
     searched = 2 * n_teachers * (task.teaching.n_initial + task.teaching.n_rounds) * task.teaching.class_size
     return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)

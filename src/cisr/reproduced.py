@@ -11,6 +11,9 @@ from cisr.classroom import Transcript
 from cisr.compare import summarise_group
 from cisr.differences import Difference, against_the_others
 from cisr.statistics import Estimate, estimate
+from cisr.tasks import EXPLORER
+
+PAPERS_NUMBERS = "The paper's numbers beside ours are of the paper's students and teachers, not of explorers."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,11 @@ class ReproducedRow:
         }
         classes = {measure: list(means) for measure, means in self.classes.items()}
         return {"curriculum": self.curriculum, "ours": ours, "classes": classes, "paper": paper}
+
+
+def entitled(title: str, student: str | None) -> str:
+    """What a table is called that stands beside a paper's, by the kind of its students."""
+    return f"{title}, ours: our students and teacher" if student == EXPLORER else title
 
 
 def told_apart(rows: Sequence[ReproducedRow]) -> tuple[Difference, ...]:

@@ -10,7 +10,8 @@ from cisr.cli.auditing import audit
 from cisr.cli.comparing import compare
 from cisr.cli.console import app, complain
 from cisr.cli.listing import bench, report, tasks
-from cisr.cli.training import reproduce, train
+from cisr.cli.reproducing import reproduce
+from cisr.cli.training import train
 from cisr.compilation import is_out_of_memory
 from cisr.errors import CisrError, NobodyFinished
 

@@ -49,6 +49,12 @@ class TeacherKind(StrEnum):
     random = "random"
 
 
+class Way(StrEnum):
+    paper = "paper"
+    ours = "ours"
+    both = "both"
+
+
 class Evaluation(StrEnum):
     M = "M"
     M0 = "M0"

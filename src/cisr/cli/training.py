@@ -1,4 +1,4 @@
-"""`cisr train` and `cisr reproduce`."""
+"""`cisr train`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from cisr.cli.console import (
     JsonOption,
     Lane,
     LaneOption,
-    PapersStudentOption,
     Scale,
     ScaleOption,
     SeedOption,
@@ -41,7 +40,7 @@ from cisr.report.words import belief_in_words
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
-from cisr.tasks import get_task, papers_kind, usual_kind
+from cisr.tasks import get_task, usual_kind
 
 
 def train(
@@ -105,7 +104,7 @@ def train(
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
         with interruptible():
             study.settle(opened)
-            say_what_is_safe(task, opened)
+            out.print(what_is_safe(task, opened), soft_wrap=True, markup=False, highlight=False)
         meter.already(opened.transcripts("study/"))
         with meter, interruptible():
             result = study.run(meter, show_round)
@@ -136,82 +135,14 @@ def train(
     )
 
 
-def reproduce(
-    task_name: TaskName,
-    teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
-    students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
-    scale: ScaleOption = Scale.paper,
-    student: PapersStudentOption = None,
-    lane: LaneOption = Lane.auto,
-    store: StoreOption = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
-    ] = None,
-    workers: WorkersOption = None,
-    batch: BatchOption = None,
-    fresh: FreshOption = False,
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
-) -> None:
-    """Reproduce the paper's table and figure, beside the paper's numbers; goes on where it was stopped."""
-    from cisr import reproduce as reproduction
-    from cisr.progress import Meter
-    from cisr.report.figures import learning_curves
-    from cisr.report.tables import differences_table, reproduction_table
-
-    papers = papers_kind(task_name, scale.value)
-    task = get_task(task_name, scale.value, student or papers)
-    path = store or default_store(task, papers, seed, "reproduce-")
-    began = time.monotonic()
-    with Store(path) as opened:
-        meter = Meter(
-            err,
-            f"Reproducing {task.name}",
-            task.n_units,
-            reproduction.n_students_in_all(task, teachers, students),
-        )
-        with interruptible():
-            reproduction.plan(task, opened, n_teachers=teachers, seed=seed, lane=lane.value, batch=batch, fresh=fresh)
-            say_what_is_safe(task, opened)
-        meter.already(opened.transcripts())
-        with meter, interruptible():
-            result = reproduction.reproduce(
-                task,
-                opened,
-                n_teachers=teachers,
-                n_students=students,
-                seed=seed,
-                lane=lane.value,
-                n_workers=workers,
-                batch=batch,
-                listener=meter,
-            )
-    out.print(reproduction_table(result))
-    first = result.rows[0].curriculum
-    out.print(differences_table(result.differences, f"{first} against the others, one value for each repetition"))
-    for kind, policies in result.policies.items():
-        for number, policy in enumerate(policies, 1):
-            out.print(f"{kind} {number}: {describe(policy.to_json())}", soft_wrap=True)
-    target = figure or path.with_suffix(".png")
-    with writing(target):
-        learning_curves(result.pictured(), target.with_suffix(".png"), target.with_suffix(".pdf"))
-    out.print(
-        f"This run took {ago(began)}; results are kept in {path}, weights beside it; the figure is {target}",
-        soft_wrap=True,
-    )
-    write_json(json_path, result.to_json())
-
-
-def say_what_is_safe(task: Task, store: Store) -> None:
-    """The quick audit, before the first student is trained."""
+def what_is_safe(task: Task, store: Store) -> str:
+    """The quick audit, before the first student is trained, in one line."""
     from cisr.audit.report import keep_quick_audit
     from cisr.audit.show import in_one_line
     from cisr.progress import counting
 
     with counting(err, f"Auditing {task.name}") as progress:
-        kept = keep_quick_audit(task, store, progress)
-    out.print(in_one_line(kept), soft_wrap=True, markup=False, highlight=False)
+        return in_one_line(keep_quick_audit(task, store, progress))
 
 
 def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:

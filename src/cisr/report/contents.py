@@ -16,8 +16,9 @@ from cisr.curricula import Parameters, Switching
 from cisr.errors import StoreError
 from cisr.report.svg import COLOURS
 from cisr.reproduce import FINDING
-from cisr.reproduced import PublishedRow, ReproducedRow, reproduced_row
+from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row
 from cisr.store import RUN, Round, Store, owner_of
+from cisr.tasks import EXPLORER
 from cisr.trajectories import finding_name
 
 KINDS = ("switching", "patient", "schedule", "bandit", "fixed", "none")
@@ -56,6 +57,8 @@ class ReproductionRecord:
     """Repetitions of one comparison, to be set beside a paper's numbers."""
 
     title: str
+    ours: bool
+    """Whether it is of our students and teacher."""
     repetitions: int
     students: int
     """In the class of each curriculum of each repetition."""
@@ -200,7 +203,7 @@ def contents_of(store: Store, source: str) -> Contents:
         settings=settings,
         studies=tuple(studies),
         comparisons=tuple(comparisons),
-        reproduction=_reproduction(reproduced, runs, owned) if reproduced else None,
+        reproduction=_reproduction(reproduced, settings.get("student"), runs, owned) if reproduced else None,
         audit=found.get("audit", {}),
         trajectories={name: found.get(finding_name(name), {}) for name in (*runs, FINDING)},
     )
@@ -232,7 +235,10 @@ def _groups(students: Mapping[str, Sequence[Transcript]]) -> tuple[Group, ...]:
 
 
 def _reproduction(
-    found: Mapping[str, Any], runs: Mapping[str, Mapping[str, Any]], owned: Mapping[str, Mapping[str, list[Transcript]]]
+    found: Mapping[str, Any],
+    student: str | None,
+    runs: Mapping[str, Mapping[str, Any]],
+    owned: Mapping[str, Mapping[str, list[Transcript]]],
 ) -> ReproductionRecord:
     """What `reproduce` recorded and what has been trained of it; see `cisr.reproduce.finding`."""
     run = runs[found["repetitions"][0]]
@@ -245,7 +251,8 @@ def _reproduction(
             pooled[label] = [t for each in classes for t in each]
             rows.append(reproduced_row(label, classes, paper and PublishedRow.from_json(paper)))
     return ReproductionRecord(
-        title=found["title"],
+        title=entitled(found["title"], student),
+        ours=student == EXPLORER,
         repetitions=len(found["repetitions"]),
         students=found["students"],
         searches=tuple(found["searches"]),

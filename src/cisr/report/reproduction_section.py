@@ -9,7 +9,7 @@ from cisr.report.comparison_section import deployed, student_figures
 from cisr.report.contents import ReproductionRecord
 from cisr.report.summary import Column, differences_table, summary_table, table, uncertain, with_unknown, word
 from cisr.report.svg import esc
-from cisr.reproduced import measures, told_apart
+from cisr.reproduced import PAPERS_NUMBERS, measures, told_apart
 
 
 def reproduction_section(
@@ -60,7 +60,7 @@ def published_table(record: ReproductionRecord) -> str:
     caption = (
         "Mean ± standard error; ours over repetitions, each with a teacher of its own and new students under every "
         f"curriculum: {record.repetitions} × {record.students} students in a row{_unfinished(record)}. Failures are "
-        "visits to danger, per student. A dash: there is no such number."
+        f"visits to danger, per student. A dash: there is no such number.{f' {PAPERS_NUMBERS}' if record.ours else ''}"
     )
     return table(columns, over=over, name=record.pooled.name, caption=caption)
 

@@ -12,7 +12,7 @@ from cisr.compare import LEARNED, MEASURES, Comparison, Row
 from cisr.differences import Difference
 from cisr.report.words import missing, where_deployed
 from cisr.reproduce import Reproduction
-from cisr.reproduced import measures
+from cisr.reproduced import PAPERS_NUMBERS, measures
 from cisr.statistics import Estimate, Share
 
 
@@ -56,7 +56,17 @@ def reproduction_table(reproduction: Reproduction) -> Table:
     table = _empty(
         f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
         f"{reproduction.students} students each",
-        None if finished == students else f"{finished} of {students} students finished; the others are left out.",
+        "\n".join(
+            [
+                *([PAPERS_NUMBERS] if reproduction.ours else []),
+                *(
+                    []
+                    if finished == students
+                    else [f"{finished} of {students} students finished; the others are left out."]
+                ),
+            ]
+        )
+        or None,
     )
     table.add_column("curriculum", no_wrap=True)
     columns = measures(reproduction.rows)
@@ -73,6 +83,29 @@ def reproduction_table(reproduction: Reproduction) -> Table:
             paper = f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else ""
             cells += [f"{here}\n({paper})" if paper else here] if stacked else [here, paper]
         table.add_row(row.curriculum, *cells)
+    return table
+
+
+def ways_table(papers: Reproduction, ours: Reproduction) -> Table:
+    """The paper's students and teachers beside ours, under the curricula that both have."""
+    table = _empty(
+        f"The paper's way and ours: mean ± standard error over {papers.repetitions} teachers",
+        f"failed to learn: success below {LEARNED} once deployed, of all students.",
+    )
+    table.add_column("curriculum", no_wrap=True)
+    for heading in ("success", "return", "failed to learn"):
+        for way in ("the paper's way", "our way"):
+            table.add_column(f"{heading},\n{way}", justify="right", no_wrap=True)
+    digits = 1 if any(abs(row.mean_return.mean) >= 100 for row in papers.rows) else 3
+    rows = [{row.curriculum: row for row in way.rows} for way in (papers, ours)]
+    pooled = [{row.curriculum: row for row in way.comparison.rows} for way in (papers, ours)]
+    for label in (label for label in rows[0] if label in rows[1]):
+        table.add_row(
+            label,
+            *(_spread(way[label].success, 3) for way in rows),
+            *(_spread(way[label].mean_return, digits) for way in rows),
+            *(_out_of(way[label].failed_to_learn) for way in pooled),
+        )
     return table
 
 
@@ -112,6 +145,10 @@ def shown(estimate: Estimate, digits: int) -> str:
 
 def counted(share: Share) -> str:
     return f"{share.count} of {share.of}{_interval(share.low, share.high)}"
+
+
+def _out_of(share: Share | None) -> str:
+    return "–" if share is None else f"{share.count} of {share.of}"
 
 
 def _interval(low: float, high: float) -> str:

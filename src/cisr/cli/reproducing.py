@@ -1,0 +1,173 @@
+"""`cisr reproduce`: the paper's way, and ours beside it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cisr.cli.console import (
+    BatchOption,
+    FreshOption,
+    JsonOption,
+    Lane,
+    LaneOption,
+    PapersStudentOption,
+    Scale,
+    ScaleOption,
+    SeedOption,
+    StoreOption,
+    TaskName,
+    Way,
+    WorkersOption,
+    ago,
+    default_store,
+    describe,
+    err,
+    interruptible,
+    out,
+    write_json,
+    writing,
+)
+from cisr.cli.training import what_is_safe
+from cisr.errors import ConfigError
+from cisr.report.words import belief_in_words
+from cisr.store import Store
+from cisr.task import Task
+from cisr.tasks import EXPLORER, get_task, papers_kind
+
+if TYPE_CHECKING:
+    from cisr.reproduce import Reproduction
+
+
+class Part(NamedTuple):
+    """One of the ways: its students and teacher, and where its results go."""
+
+    way: Way
+    task: Task
+    store: Path
+    figure: Path
+
+
+def reproduce(
+    task_name: TaskName,
+    teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
+    students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
+    way: Annotated[
+        Way | None,
+        typer.Option(
+            help="With the paper's students and teacher, with ours (explorers), or with both, one after the other. "
+            "Ours has a store and a figure of its own, with -explorer in the name. (default: both; not with --student)",
+            show_default=False,
+        ),
+    ] = None,
+    scale: ScaleOption = Scale.paper,
+    student: PapersStudentOption = None,
+    lane: LaneOption = Lane.auto,
+    store: StoreOption = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
+    ] = None,
+    workers: WorkersOption = None,
+    batch: BatchOption = None,
+    fresh: FreshOption = False,
+    seed: SeedOption = 0,
+    json_path: JsonOption = None,
+) -> None:
+    """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
+    goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
+    from cisr import reproduce as reproduction
+    from cisr.progress import Meter
+    from cisr.report.tables import ways_table
+
+    parts = _parts(task_name, scale, student, way, store, figure, seed)
+    shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "lane": lane.value, "batch": batch}
+    done: dict[Way, Reproduction] = {}
+    began = time.monotonic()
+    with ExitStack() as stack:
+        meter = Meter(
+            err,
+            f"Reproducing {parts[0].task.name}",
+            parts[0].task.n_units,
+            sum(reproduction.n_students_in_all(part.task, teachers, students) for part in parts),
+        )
+        stores: list[Store] = []
+        said = ""
+        for part in parts:  # what is wrong with a store is said before hours are spent on another
+            opened = stack.enter_context(Store(part.store))
+            with interruptible():
+                reproduction.plan(part.task, opened, **shared, fresh=fresh)
+                if (safe := what_is_safe(part.task, opened)) != said:
+                    out.print(safe, soft_wrap=True, markup=False, highlight=False)
+            meter.already(opened.transcripts(), part.way)
+            stores.append(opened)
+            said = safe
+        for part, opened in zip(parts, stores, strict=True):
+            listener = partial(meter, part=part.way)
+            if len(parts) > 1:
+                meter.note("our way" if part.way is Way.ours else "the paper's way")
+            with meter, interruptible():
+                done[part.way] = reproduction.reproduce(
+                    part.task, opened, **shared, n_students=students, n_workers=workers, listener=listener
+                )
+            _show(done[part.way], part, ago(began))
+            write_json(json_path, _as_json(done))
+            began = time.monotonic()
+    if len(done) > 1:
+        out.print(ways_table(done[Way.paper], done[Way.ours]))
+
+
+def _parts(
+    task_name: str,
+    scale: Scale,
+    student: str | None,
+    way: Way | None,
+    store: Path | None,
+    figure: Path | None,
+    seed: int,
+) -> list[Part]:
+    """What is to be done. A kind of students that was named is the only one, as the paper's are."""
+    if student is not None and way is not None:
+        raise ConfigError(f"--student {student} and --way {way}: give one of them, each says whom to train.")
+    papers = papers_kind(task_name, scale.value)
+    task = get_task(task_name, scale.value, student or papers)
+    path = store or default_store(task, papers, seed, "reproduce-")
+    only = Part(Way.paper, task, path, figure or path.with_suffix(".png"))
+    if student is not None or way is Way.paper:
+        return [only]
+    explorers = get_task(task_name, scale.value, EXPLORER)
+    ours = Part(Way.ours, explorers, *(p.with_name(f"{p.stem}-{EXPLORER}{p.suffix}") for p in (path, only.figure)))
+    return [ours] if way is Way.ours else [only, ours]
+
+
+def _show(result: Reproduction, part: Part, took: str) -> None:
+    from cisr.report.figures import learning_curves
+    from cisr.report.tables import differences_table, reproduction_table
+    from cisr.reproduce import OPTIMIZED
+
+    out.print(reproduction_table(result))
+    first = result.rows[0].curriculum
+    out.print(differences_table(result.differences, f"{first} against the others, one value for each repetition"))
+    for kind, policies in result.policies.items():
+        for number, policy in enumerate(policies, 1):
+            out.print(f"{kind} {number}: {describe(policy.to_json())}", soft_wrap=True)
+            belief = result.beliefs[number - 1] if kind == OPTIMIZED else None
+            if belief is not None:
+                out.print(f"  {belief_in_words(belief)}", soft_wrap=True)
+    with writing(part.figure):
+        learning_curves(result.pictured(), part.figure.with_suffix(".png"), part.figure.with_suffix(".pdf"))
+    out.print(
+        f"This run took {took}; results are kept in {part.store}, weights beside it; the figure is {part.figure}",
+        soft_wrap=True,
+    )
+
+
+def _as_json(done: dict[Way, Reproduction]) -> dict[str, Any]:
+    """The paper's way, or the kind of students that was named, at the top; our way under its name."""
+    top = done[Way.paper].to_json() if Way.paper in done else {}
+    return top | ({"ours": done[Way.ours].to_json()} if Way.ours in done else {})

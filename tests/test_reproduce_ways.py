@@ -1,0 +1,164 @@
+"""`cisr reproduce` with the paper's students and teacher, with ours, and with both."""
+
+import dataclasses
+import json
+
+import pytest
+import tiny
+
+from cisr import Store, explorer, get_task
+from cisr.classroom import Graduation
+from cisr.cli import main
+from cisr.cli.console import Scale, Way
+from cisr.cli.reproducing import _parts
+from cisr.report.page import write_page
+from cisr.reproduce import n_students_in_all, publication, random_studies, teacher_studies
+
+COUNTS = {"teachers": 2, "students": 1}
+
+
+def smallest(name, scale="paper", student=None):
+    """As little as can be of a task at the paper's scale, with the students and the teacher that it has."""
+    task = get_task(name, scale, student)
+    brief = tiny.student
+    return dataclasses.replace(
+        task,
+        twin=None,
+        success=lambda move: move.state[..., 0] % 2 == 0,  # where such students may end up
+        horizon=40,
+        n_units=1,
+        deployment_steps=50,
+        student=explorer(brief) if student == "explorer" else brief,
+        teaching=dataclasses.replace(task.teaching, n_initial=4, n_rounds=1 if student == "cnn" else 2),
+    )
+
+
+def reproduce(monkeypatch, folder, *words, code=0):
+    """Call the command on a store of that folder; returns its JSON."""
+    monkeypatch.setattr("cisr.cli.reproducing.get_task", smallest)
+    counts = [f"--{name}={number}" for name, number in COUNTS.items()]
+    paths = ["--store", str(folder / "store.sqlite"), "--json", str(folder / "told.json")]
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "frozen-lake", *counts, *paths, "--workers=0", *words])
+    assert stop.value.code == code
+    return json.loads((folder / "told.json").read_text())
+
+
+def contents(path):
+    with Store(path) as store:
+        return store.transcripts(), store.findings(), store.settings()
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A folder with both stores, and the JSON."""
+    folder = tmp_path_factory.mktemp("both")
+    with pytest.MonkeyPatch.context() as patch:
+        return folder, reproduce(patch, folder)
+
+
+def test_the_papers_way_is_the_same_whether_ours_is_beside_it_or_not(both, tmp_path, monkeypatch):
+    folder, told = both
+    alone = reproduce(monkeypatch, tmp_path, "--way", "paper")
+    assert {name: value for name, value in told.items() if name != "ours"} == alone
+    assert contents(folder / "store.sqlite") == contents(tmp_path / "store.sqlite")
+    assert sorted(p.name for p in tmp_path.glob("*.sqlite")) == ["store.sqlite"]
+
+
+def test_ours_has_the_same_shape_and_a_store_and_a_figure_of_its_own(both):
+    folder, told = both
+    ours = told["ours"]
+    assert set(ours) == set(told) - {"ours"}
+    assert [row["curriculum"] for row in ours["rows"]] == [row["curriculum"] for row in told["rows"]]
+    assert [row["paper"] for row in ours["rows"]] == [row["paper"] for row in told["rows"]]
+    students = {name: contents(folder / name)[2]["student"] for name in ("store.sqlite", "store-explorer.sqlite")}
+    assert students == {"store.sqlite": "cnn", "store-explorer.sqlite": "explorer"}
+    for name in ("store.png", "store.pdf", "store-explorer.png", "store-explorer.pdf"):
+        assert (folder / name).stat().st_size > 0
+
+
+def test_our_teachers_say_how_sure_they_are_and_the_papers_cannot(both):
+    _, told = both
+    assert told["beliefs"] == [None, None]
+    for belief in told["ours"]["beliefs"]:
+        assert belief["bound"] <= belief["score"] and 0 < belief["confidence"] < 1
+
+
+def test_random_search_has_the_teachers_budget_with_the_students_that_find_the_ranges(both):
+    folder, _ = both
+    for name, student, each in (("store.sqlite", "cnn", 5), ("store-explorer.sqlite", "explorer", 6)):
+        task = smallest("frozen-lake", student=student)
+        transcripts = contents(folder / name)[0]
+        for study in (*teacher_studies(task, 2, 0, "auto"), *random_studies(task, 2, 0, "auto")):
+            taught = [t for t in transcripts if t.name.startswith(f"{study.name}/")]
+            assert len(taught) == study.n_students == each
+            if student == "explorer":
+                alone = [dict.fromkeys(t.curriculum["interventions"]) for t in taught[:3]]
+                assert [list(names) for names in alone] == [["SR1"], ["SR2"], ["HR"]]
+        assert len(transcripts) == n_students_in_all(task, COUNTS["teachers"], COUNTS["students"])
+
+
+def test_it_is_resumed_and_says_both_tables_and_one_beside_the_other(both, monkeypatch, capfd):
+    folder, told = both
+
+    def refuse(*_):
+        raise AssertionError("a student is trained twice")
+
+    monkeypatch.setattr("cisr.progress.Meter.__call__", refuse)
+    assert reproduce(monkeypatch, folder) == told
+    printed = capfd.readouterr().out
+    order = ("Table 6 of the paper): mean", "ours: our students and teacher: mean", "The paper's way and ours: mean")
+    places = [printed.index(words) for words in order]
+    assert places == sorted(places)
+    beside = [line for line in printed[places[-1] :].splitlines() if line.split()[:1] in (["Optimized"], ["FL-A"])]
+    assert len(beside) == 2 and all(line.count(" of 2") == 2 for line in beside)
+    assert printed.count("The teacher expects a score of") == 2
+    assert reproduce(monkeypatch, folder, "--way", "ours") == {"ours": told["ours"]}
+
+
+def test_an_interrupted_run_goes_on_with_our_way(both, tmp_path, monkeypatch):
+    from cisr.reproduce import reproduce as real
+
+    graduated = []
+
+    def stop_in_the_search(batch, event):
+        graduated.extend([batch] if isinstance(event, Graduation) else [])
+        if len(graduated) == 2:
+            raise KeyboardInterrupt
+
+    def interrupted(task, store, **options):
+        ours = {"listener": stop_in_the_search} if task.student_kind == "explorer" else {}
+        return real(task, store, **options | ours)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cisr.reproduce.reproduce", interrupted)
+        papers = reproduce(patch, tmp_path, code=130)
+    assert papers == {name: value for name, value in both[1].items() if name != "ours"}
+    begun = [t for t in contents(tmp_path / "store-explorer.sqlite")[0] if t.deployment]
+    assert 0 < len(begun) < len(contents(both[0] / "store-explorer.sqlite")[0])
+    assert reproduce(monkeypatch, tmp_path) == both[1]
+
+
+def test_the_page_on_our_store_says_whose_students_the_papers_numbers_are_of(both):
+    folder, _ = both
+    ours, papers = (write_page(folder / f"{name}.sqlite").read_text() for name in ("store-explorer", "store"))
+    assert "Table 6 of the paper), ours: our students and teacher" in ours
+    assert "are of the paper&#x27;s students and teachers" in ours and "0.960 ± 0.004" in ours
+    assert "our students and teacher" not in papers and "are of the paper&#x27;s students" not in papers
+    assert "--student explorer" in ours and "--store store-explorer.sqlite" in ours
+
+
+@pytest.mark.parametrize("way", [None, *Way])
+def test_each_way_has_its_own_students_and_names(tmp_path, way):
+    parts = _parts("lunar-lander", Scale.paper, None, way, tmp_path / "s.db", tmp_path / "drawn.png", 0)
+    found = {part.way: (part.task.student_kind, part.store.name, part.figure.name) for part in parts}
+    papers = {Way.paper: ("two-layer", "s.db", "drawn.png")}
+    ours = {Way.ours: ("explorer", "s-explorer.db", "drawn-explorer.png")}
+    assert found == {None: papers | ours, Way.both: papers | ours, Way.paper: papers, Way.ours: ours}[way]
+    assert {part.task.teaching.setting for part in parts if part.way is Way.ours} <= {"ours"}
+    assert all(publication(part.task).title.startswith("Lunar Lander") for part in parts)
+
+
+def test_a_kind_of_students_that_is_named_is_the_only_one(tmp_path):
+    (only,) = _parts("frozen-lake", Scale.paper, "explorer", None, tmp_path / "s", None, 0)
+    assert (only.task.student_kind, only.store, only.figure) == ("explorer", tmp_path / "s", tmp_path / "s.png")
