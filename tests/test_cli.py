@@ -160,7 +160,7 @@ def test_compare_knows_the_published_teachers_of_a_task_by_name():
     assert policy.thresholds == (Threshold(min_return=22.84, max_violation=3.434),)
     assert parse_curricula(["FL-B"], get_task("frozen-lake"))["FL-B"].interventions == ("SR1", "HR", "HR")
     with pytest.raises(
-        ConfigError, match="no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, Chimney, Funnel, LL-A, LL-B"
+        ConfigError, match=r"no curriculum 'FL-A': give a JSON file or one of Narrow, Wide, Chimney, .*, LL-A, LL-B"
     ):
         parse_curricula(["FL-A"], get_task("lunar-lander"))
 

@@ -192,11 +192,14 @@ class Study:
                 f"--fresh."
             )
         teaching = self.task.teaching
+        ranges = {"return": teaching.return_range, "violation": teaching.violation_range}
+        found = [what for what, given in ranges.items() if given is None]
         run = {
             **deployed(self.lesson, self.seed),
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
+            **({"ranges found": found} if found else {}),
             **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
             **({} if teaching.patience is None else {"patience": teaching.patience}),
             "observe": fingerprint(self.lesson.observe).content,
