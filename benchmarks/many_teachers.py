@@ -3,10 +3,10 @@
     python benchmarks/many_teachers.py frozen-lake --kinds ours,random --teachers 9 --students 30 --fresh 30 \\
         --baselines SR1,SR2,HR,bandit,none --seed 40
 
-Every teacher has the same number of students to learn from (`--students`); its curriculum is then tried on `--fresh` new
-ones, and so is each baseline, once for each teacher. One value for each teacher, so tests count teachers. The paper's
-teacher begins with 10 random policies, ours as in the task. `--patience N` has ours search curricula in which students
-start anew. Nothing is kept but `--json`.
+Every teacher has the same number of students to learn from (`--students`); its curriculum is then tried on `--fresh`
+new ones, and so is each baseline, once for each teacher. One value for each teacher, so tests count teachers. The
+paper's teacher begins with 10 random policies, ours as in the task. `--patience N` has ours search curricula in which
+students start anew. Nothing is kept but `--json`.
 """
 
 from __future__ import annotations

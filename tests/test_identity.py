@@ -157,7 +157,7 @@ def study(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"teacher": random_teacher}, "teacher: kind = GPUCB, this run has RandomSearch"),
+        ({"teacher": random_teacher}, "teacher: kind = TopTwo, this run has RandomSearch"),
         ({"class_size": 2}, "class size = 1, this run has 2"),
         ({"n_initial": 3}, "initial policies = 2, this run has 3"),
         ({"seed": 3}, "seed = 0, this run has 3"),
@@ -173,13 +173,15 @@ def test_what_defines_a_study_cannot_change_on_its_store(tmp_path, changes, name
 
 
 def test_the_search_ranges_belong_to_a_study_too(tmp_path):
-    study(tmp_path / "s")
-    wider = dataclasses.replace(tiny.task.teaching, return_range=(-0.5, 7.0))
+    def searched(**ranges):
+        task = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, **ranges))
+        Study(task, store=tmp_path / "s", n_initial=2, n_rounds=0, class_size=1, n_workers=0).run()
+
+    searched(return_range=(-0.5, 5.5), violation_range=(0.0, 1.0))
     with pytest.raises(StoreError, match=r"return_1: high = 5\.5, this run has 7\.0"):
-        Study(
-            dataclasses.replace(tiny.task, teaching=wider),
-            store=tmp_path / "s", n_initial=2, n_rounds=0, class_size=1, n_workers=0,
-        ).run()  # fmt: skip
+        searched(return_range=(-0.5, 7.0), violation_range=(0.0, 1.0))
+    with pytest.raises(StoreError, match="ranges found"):  # whatever they may turn out to be
+        searched(return_range=(-0.5, 5.5), violation_range=None)
 
 
 def test_a_study_may_grow_and_not_shrink(tmp_path):

@@ -25,7 +25,7 @@ from cisr.classroom import (
     default_observe,
     default_score,
 )
-from cisr.curricula import CurriculumPolicy, Parameters, Patient, SearchSpace, Switching
+from cisr.curricula import CurriculumPolicy, Observation, Parameters, Patient, SearchSpace, Switching
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
@@ -86,7 +86,6 @@ def default_teacher(task: Task) -> MakeTeacher:
         return GPUCB(
             space,
             seed=seed,
-            setting="paper",
             n_initial=teaching.n_initial,
             initial=[dict(point) for point in teaching.initial[: teaching.n_initial]],
             priors=priors,
@@ -100,25 +99,24 @@ def random_teacher(space: SearchSpace, seed: int) -> Teacher:
     return RandomSearch(space, seed=seed)
 
 
-def search_space(task: Task, first: Sequence[Transcript] = ()) -> SearchSpace:
+def search_space(task: Task, observed: Sequence[Observation] = ()) -> SearchSpace:
     """Where teachers of a task search: the 3K + 1 parameters of switching curricula over its interventions.
 
-    A range that the task does not give covers what the first students showed, unit by unit, and the observation (0, 0)
-    that stands before the first unit.
+    A range that the task does not give covers what was observed of the first students, unit by unit, and the
+    observation (0, 0) that stands before the first unit.
     """
     if not task.interventions:
         raise ConfigError(f"Task '{task.name}' has no interventions to choose from: give it at least one.")
-    units = [unit for transcript in first for unit in transcript.units]
     return Switching.space(
         task.choices,
         task.teaching.n_switches,
-        task.teaching.return_range or _covering([unit.mean_return for unit in units]),
-        task.teaching.violation_range or _covering([unit.violation for unit in units]),
+        task.teaching.return_range or _covering([seen.mean_return for seen in observed]),
+        task.teaching.violation_range or _covering([seen.violation for seen in observed]),
     )
 
 
 def _covering(numbers: Sequence[float]) -> tuple[float, float]:
-    low, high = min(0.0, *numbers, 0.0), max(0.0, *numbers, 0.0)
+    low, high = min([0.0, *numbers]), max([0.0, *numbers])
     return (low, high) if low < high else (0.0, 1.0)
 
 
@@ -194,11 +192,14 @@ class Study:
                 f"--fresh."
             )
         teaching = self.task.teaching
+        ranges = {"return": teaching.return_range, "violation": teaching.violation_range}
+        found = [what for what, given in ranges.items() if given is None]
         run = {
             **deployed(self.lesson, self.seed),
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
+            **({"ranges found": found} if found else {}),
             **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
             **({} if teaching.patience is None else {"patience": teaching.patience}),
             "observe": fingerprint(self.lesson.observe).content,
@@ -207,7 +208,8 @@ class Study:
         return settle(store, self.name, self.lesson, run, self.batch)
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
-        return self._make_teacher(search_space(self.task, first), derive_seed(self.seed, self.name))
+        observed = [self.lesson.observe(unit) for student in first for unit in student.units]
+        return self._make_teacher(search_space(self.task, observed), derive_seed(self.seed, self.name))
 
     @property
     def _probes(self) -> list[Parameters]:
@@ -216,7 +218,7 @@ class Study:
         if teaching.return_range and teaching.violation_range:
             return []
         blank = search_space(self.task)
-        thresholds = dict.fromkeys([real.name for real in blank.reals], 0.0)
+        thresholds = {real.name: min(max(0.0, real.low), real.high) for real in blank.reals}
         return [{**thresholds, **dict.fromkeys([c.name for c in blank.choices], name)} for name in self.task.choices]
 
     @property

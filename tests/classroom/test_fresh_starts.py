@@ -16,7 +16,7 @@ from cisr.students.program import learners_to_arrays
 LANES = {"compiled": compiled.train, "gymnasium": gymnasium.train}
 TASK = dataclasses.replace(tiny.compiled, n_units=4)
 BEYOND = (Threshold(min_return=99.0, max_violation=0.0),)  # nobody passes
-ANEW = Patient(interventions=("SR1", "HR"), thresholds=BEYOND, patience=2, then="anew")  # in unit 3
+ANEW = Patient(interventions=("SR1", "HR"), thresholds=BEYOND, patience=2)  # in unit 3
 ENDLESS = Switching(interventions=("SR1", "HR"), thresholds=BEYOND)
 NEIGHBOURS = (Fixed("SR1"), Schedule(("SR2", "SR2", "HR")))
 HER = 1

@@ -34,22 +34,14 @@ POLICIES = [
     Schedule(("SR1", "HR")),
     named_policy("Incremental-2", 5),
     Bandit(("SR1", "SR2", "HR")),
-    *(
-        Patient(
-            interventions=("SR2", "HR"),
-            thresholds=(Threshold(min_return=2.5, max_violation=0.1),),
-            patience=3,
-            then=then,
-        )
-        for then in ("forward", "back", "anew")
-    ),
+    Patient(interventions=("SR2", "HR"), thresholds=(Threshold(min_return=2.5, max_violation=0.1),), patience=3),
 ]
 SWITCHING = {
     "kind": "switching",
     "interventions": ["SR1", "HR"],
     "thresholds": [{"min_return": 2.1, "max_violation": 0.05}],
 }
-PATIENT = {**SWITCHING, "kind": "patient", "patience": 3, "then": "anew"}
+PATIENT = {**SWITCHING, "kind": "patient", "patience": 3}
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.to_json()["kind"])
@@ -95,12 +87,11 @@ def test_whole_numbers_will_do_as_thresholds():
         ({**SWITCHING, "treshold": 1}, "field 'treshold': it takes interventions, thresholds"),
         ({**SWITCHING, "patience": 3}, "field 'patience': it takes interventions, thresholds"),
         ({**SWITCHING, "kind": "patient"}, "A patient curriculum lacks the field 'patience'"),
-        ({**PATIENT, "wait": 3}, "field 'wait': it takes interventions, thresholds, patience, then"),
+        ({**PATIENT, "wait": 3}, "field 'wait': it takes interventions, thresholds, patience"),
         ({**PATIENT, "patience": 0}, "'patience' is 0"),
         ({**PATIENT, "patience": 2.5}, "'patience' is 2.5"),
         ({**PATIENT, "patience": "3"}, "'patience' is '3'"),
-        ({**PATIENT, "then": "sideways"}, "'then' is 'sideways': give one of forward, back, anew"),
-        ({**PATIENT, "then": ["back"]}, "'then' is"),
+        ({**PATIENT, "then": "anew"}, "field 'then': it takes interventions, thresholds, patience"),
         ({**PATIENT, "thresholds": [2.1]}, r"'thresholds\[0\]' is 2.1"),
         ({**PATIENT, "interventions": ["SR1"]}, "1 interventions with 1 thresholds"),
         ({"kind": "none", "intervention": "HR"}, "field 'intervention': it takes no fields"),

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from cisr.cli.console import describe
-from cisr.curricula import Choice, Observation, Patient, Switching, Threshold, fresh_starts
+from cisr.curricula import Observation, Patient, Threshold, fresh_starts
 from cisr.errors import ConfigError
 from cisr.report.words import in_words
 
 GOOD, BAD = Observation(mean_return=3.0, violation=0.0), Observation(mean_return=1.0, violation=0.0)
-MODES = ["forward", "back", "anew"]
 
 
-def patient(then, patience=2, interventions=("SR1", "SR2", "HR"), min_return=2.0):
+def patient(patience=2, interventions=("SR1", "SR2", "HR"), min_return=2.0):
     thresholds = (Threshold(min_return=min_return, max_violation=0.1),) * (len(interventions) - 1)
-    return Patient(interventions=interventions, thresholds=thresholds, patience=patience, then=then)
+    return Patient(interventions=interventions, thresholds=thresholds, patience=patience)
 
 
 def stages(policy, observations):
@@ -39,33 +38,20 @@ def met(policy, observations):
     return found
 
 
-@pytest.mark.parametrize("then", MODES)
-def test_a_student_that_passes_in_time_meets_what_a_switching_curriculum_gives(then):
-    assert met(patient(then), [BAD, GOOD, BAD, GOOD]) == ["SR1", "SR1", "SR2", "SR2", "HR"]
+def test_a_student_that_passes_in_time_meets_what_a_switching_curriculum_gives():
+    assert met(patient(), [BAD, GOOD, BAD, GOOD]) == ["SR1", "SR1", "SR2", "SR2", "HR"]
 
 
-def test_forward_goes_on_after_so_many_units_and_stays_in_the_last_stage():
-    assert met(patient("forward"), [BAD] * 7) == ["SR1", "SR1", "SR2", "SR2", "HR", "HR", "HR", "HR"]
+def test_a_student_starts_over_from_the_first_stage_as_often_as_patience_ends():
+    assert met(patient(), [GOOD, BAD, BAD, BAD, BAD, GOOD]) == ["SR1", "SR2", "SR2", "SR1*", "SR1", "SR1*", "SR2"]
 
 
-def test_back_stays_in_the_first_stage():
-    assert met(patient("back"), [BAD] * 4) == ["SR1"] * 5
+def test_whoever_is_in_the_last_stage_stays_there():
+    assert met(patient(), [GOOD, GOOD, *[BAD] * 4]) == ["SR1", "SR2", *["HR"] * 5]
 
 
-def test_back_goes_to_the_stage_before_where_a_student_must_pass_again():
-    assert met(patient("back"), [GOOD, BAD, BAD, BAD, GOOD, GOOD]) == ["SR1", "SR2", "SR2", "SR1", "SR1", "SR2", "HR"]
-
-
-def test_back_leaves_the_last_stage_too_however_good_the_student_is():
-    assert met(patient("back"), [GOOD] * 6) == ["SR1", "SR2", "HR", "HR", "SR2", "HR", "HR"]
-
-
-def test_anew_starts_over_from_the_first_stage_as_often_as_patience_ends():
-    assert met(patient("anew"), [GOOD, BAD, BAD, BAD, BAD, GOOD]) == ["SR1", "SR2", "SR2", "SR1*", "SR1", "SR1*", "SR2"]
-
-
-def test_anew_leaves_nobody_alone_but_those_in_the_last_stage():
-    assert met(patient("anew"), [GOOD, GOOD, *[BAD] * 4]) == ["SR1", "SR2", *["HR"] * 5]
+def test_one_intervention_alone_never_runs_out_of_patience():
+    assert met(patient(interventions=("HR",)), [BAD] * 4) == ["HR"] * 5
 
 
 def test_a_student_that_starts_over_is_treated_as_a_new_one_and_may_skip_the_first_stage_again():
@@ -73,23 +59,20 @@ def test_a_student_that_starts_over_is_treated_as_a_new_one_and_may_skip_the_fir
         interventions=("SR1", "SR2", "HR"),
         thresholds=(Threshold(min_return=0.0, max_violation=0.0), Threshold(min_return=2.0, max_violation=0.1)),
         patience=2,
-        then="anew",
     )
     assert met(eager, [BAD] * 4) == ["SR2", "SR2", "SR2*", "SR2", "SR2*"]
 
 
-@pytest.mark.parametrize("then", MODES)
-def test_the_observation_before_the_first_unit_can_skip_the_first_intervention(then):
-    assert met(patient(then, min_return=-0.1), []) == ["SR2"]
+def test_the_observation_before_the_first_unit_can_skip_the_first_intervention():
+    assert met(patient(min_return=-0.1), []) == ["SR2"]
 
 
-@pytest.mark.parametrize(("then", "second"), [("forward", "HR"), ("back", "SR1"), ("anew", "SR1*")])
-def test_patience_of_one_unit_ends_after_the_first_unit(then, second):
-    assert met(patient(then, patience=1, interventions=("SR1", "HR")), [BAD]) == ["SR1", second]
+def test_patience_of_one_unit_ends_after_the_first_unit():
+    assert met(patient(patience=1, interventions=("SR1", "HR")), [BAD]) == ["SR1", "SR1*"]
 
 
 def test_a_stage_holds_its_number_its_units_and_the_fresh_starts():
-    assert stages(patient("anew"), [BAD, BAD, GOOD]) == [
+    assert stages(patient(), [BAD, BAD, GOOD]) == [
         {"index": 0, "units": 1},
         {"index": 0, "units": 2},
         {"index": 0, "units": 1, "fresh_starts": 1},
@@ -105,46 +88,19 @@ def test_other_policies_stages_count_no_fresh_starts(stage):
 @pytest.mark.parametrize("patience", [0, -1, 2.0, True, "2", None])
 def test_patience_is_a_whole_number_of_units(patience):
     with pytest.raises(ConfigError, match=r"'patience' is .*: give a whole number"):
-        patient("anew", patience=patience)
-
-
-@pytest.mark.parametrize("then", ["on", None, ["back"]])
-def test_a_student_goes_forward_back_or_anew(then):
-    with pytest.raises(ConfigError, match=r"'then' is .*: give one of forward, back, anew"):
-        patient(then)
+        patient(patience=patience)
 
 
 def test_every_switch_needs_one_threshold():
     with pytest.raises(ConfigError, match="2 interventions with 0 thresholds"):
-        Patient(interventions=("SR1", "HR"), thresholds=(), patience=2, then="anew")
+        Patient(interventions=("SR1", "HR"), thresholds=(), patience=2)
 
 
-def test_the_search_space_is_that_of_switching_with_a_patience():
-    ranges = (("SR1", "HR"), 1, (-0.5, 5.5), (0.0, 0.2))
-    switching, space = Switching.space(*ranges), Patient.space(*ranges, patience=(2, 4))
-    assert space.parameters == (*switching.parameters, Choice(name="patience", options=("2", "4")))
-    point = {
-        "return_1": 2.0,
-        "violation_1": 0.1,
-        "intervention_1": "SR1",
-        "intervention_2": "HR",
-        "patience": "4",
-    }
-    space.check(point)
-    assert Patient.from_parameters(point, "back") == patient("back", patience=4, interventions=("SR1", "HR"))
-
-
-@pytest.mark.parametrize(
-    ("then", "patience", "words"),
-    [
-        ("forward", 3, "After 3 units in one stage go on in any case."),
-        ("back", 1, "After 1 unit in one stage, the last included, go back to the one before."),
-        ("anew", 2, "After 2 units in one stage but the last the student starts over, with new weights."),
-    ],
-)
-def test_it_can_be_said_in_words(then, patience, words):
-    policy = patient(then, patience=patience, interventions=("SR1", "HR"))
+@pytest.mark.parametrize(("patience", "units"), [(1, "1 unit"), (3, "3 units")])
+def test_it_can_be_said_in_words(patience, units):
+    policy = patient(patience=patience, interventions=("SR1", "HR"))
+    words = f"After {units} in one stage but the last the student starts over, with new weights."
     assert in_words(policy.to_json()) == f"{in_words(policy.switching.to_json())} {words}"
     assert describe(policy.to_json()) == (
-        f"SR1 → HR at return ≥ 2.00 and violation ≤ 0.100 (patience: {patience}, then {then})"
+        f"SR1 → HR at return ≥ 2.00 and violation ≤ 0.100 (anew after {units} in one stage)"
     )

@@ -1,5 +1,6 @@
 """The HTML report: what it says is what the store holds, and nothing on it comes from elsewhere."""
 
+import csv
 import dataclasses
 import html
 import re
@@ -9,7 +10,7 @@ import sys
 import pytest
 import tiny
 
-from cisr import Fixed, NobodyFinished, Store, StoreError, Study, Switching, Threshold, compare
+from cisr import Fixed, NobodyFinished, Store, StoreError, Study, Switching, Threshold, compare, random_teacher
 from cisr.cli import main
 from cisr.compare import measure_groups
 from cisr.differences import against_the_others
@@ -54,11 +55,11 @@ def lines_of(text: str, form: str) -> list[str]:
 def test_the_table_has_the_numbers_of_the_comparison(path, written):
     with Store(path, read_only=True) as store:
         rows = compare_rows(store)
-    csv = {line.split(",")[0]: line.split(",") for line in lines_of(written, "csv")}
+    lines = {line.split(",")[0]: line.split(",") for line in lines_of(written, "csv")}
     head = next(line for line in lines_of(written, "csv-before") if "success_mean" in line).split(",")
     for label in ("HR", "none"):
         row = rows[label]
-        found = dict(zip(head, csv[label], strict=True))
+        found = dict(zip(head, lines[label], strict=True))
         assert float(found["training_failures_mean"]) == row.training_failures.mean
         assert [float(found[f"success_{part}"]) for part in ("mean", "low", "high")] == [
             *(row.success.mean, row.success.low, row.success.high)
@@ -112,8 +113,74 @@ def test_the_search_shows_every_round_and_the_best_curriculum_in_words(path, wri
     for number, past in enumerate(rounds, 1):
         assert f"policy {number}: {past.score:.4g}" in written
     assert in_words(Switching.from_parameters(found["best"]).to_json()) in said(written)
-    assert written.count("The model along") == len(found["model"]["slices"])
     assert "initial design" in written and "chosen by the model" in written
+
+
+def test_what_the_teacher_believes_is_said_drawn_and_in_the_table(path, written):
+    with Store(path, read_only=True) as store:
+        found = store.findings()["study"]
+    words, belief = said(written), found["belief"]
+    assert (
+        f"expects a score of {belief['score']:.3g} of new students under it, and at least {belief['bound']:.3g}"
+        in words
+    )
+    assert f"with 90 % confidence by its model; tried by {belief['students']} students." in words
+    rows = found["model"]["policies"]
+    for row in rows:
+        assert f"expected {row['expected']:.4g}, at least {row['bound']:.4g}; {row['students']} students." in written
+    assert f"Table of {len(rows)} policies" in words
+    head = next(line for line in lines_of(written, "csv-before") if line.startswith("policy,")).split(",")
+    assert head[2:6] == ["students", "score", "expected", "bound"]
+    table = list(csv.DictReader([",".join(head), *(x for x in lines_of(written, "csv") if "Begin with" in x)]))
+    assert [float(row["bound"]) for row in table] == sorted((row["bound"] for row in rows), reverse=True)
+    assert sum(int(row["students"]) for row in table) == 10
+
+
+def test_the_papers_teacher_shows_its_model_along_each_threshold_and_every_round(tmp_path):
+    papers = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, setting="paper"))
+    study = Study(papers, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=1)
+    study.run()
+    written = write_page(tmp_path / "s").read_text()
+    assert written.count("The model along") == 4
+    assert "What the teacher believes of each policy" not in written and "Table of 4 policies" in said(written)
+    assert "--initial 3 --rounds 1 --students 1 --at-once 6 --teacher paper" in said(written)
+
+
+def test_a_search_at_random_has_no_model_to_show(tmp_path):
+    Study(tiny.task, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0, teacher=random_teacher).run()
+    words = said(write_page(tmp_path / "s").read_text())
+    assert "The teacher expects" not in words and "chosen by the model" not in words
+    assert "--initial 3 --rounds 0 --students 1 --at-once 6 --teacher random" in words
+
+
+def test_patient_curricula_are_worded_as_such(tmp_path):
+    patient = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, patience=2))
+    Study(patient, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0).run()
+    written = write_page(tmp_path / "s").read_text()
+    with Store(tmp_path / "s", read_only=True) as store:
+        found = store.findings()["study"]
+    assert found["policy"]["kind"] == "patient" and in_words(found["policy"]) in said(written)
+    after = "After 2 units in one stage but the last the student starts over, with new weights."
+    assert sum(after in line for line in lines_of(written, "csv")) == 3
+    assert "--at-once 6 --patience 2 --teacher ours" in said(written)
+
+
+def test_findings_of_earlier_stores_have_the_parameters_of_the_best_policy_alone(tmp_path):
+    with Store(tmp_path / "s") as store:
+        Study(tiny.task, store=store, n_workers=0, class_size=1, n_rounds=0).run()
+        found = store.findings()["study"]
+        store.keep_findings("study", {"best": found["best"], "model": {}})
+    assert in_words(found["policy"]) in said(write_page(tmp_path / "s").read_text())
+
+
+def test_trials_of_candidates_are_told_apart_from_training(tmp_path, written):
+    several = dataclasses.replace(tiny.task, student=dataclasses.replace(tiny.student, n_candidates=2))
+    result = Study(several, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0).run()
+    units = [unit for t in result.transcripts for unit in t.units]
+    trained, tried = sum(u.steps for u in units), sum(u.evaluation.steps for u in units if u.evaluation)
+    words = f"in {trained:,} steps of training and {tried:,} steps of trials of their last policies under HR."
+    assert tried > 0 and words in said(write_page(tmp_path / "s").read_text())
+    assert "steps of training." in said(written)
 
 
 def test_each_unit_of_each_student_is_a_cell(path, written):
@@ -140,7 +207,7 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
-    words = f"--initial 3 --rounds 2 --students 2 --teacher {tiny.task.teaching.setting} --lane gymnasium --seed 3"
+    words = "--initial 3 --rounds 2 --students 2 --at-once 6 --teacher ours --lane gymnasium --seed 3"
     assert f"{words} --batch 16 --store" in said(written)
     assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
 

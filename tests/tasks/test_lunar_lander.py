@@ -13,6 +13,7 @@ from cisr.study import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
 
 TASK = get_task("lunar-lander")
+PAPERS = get_task("lunar-lander", student="two-layer")
 NOTHING, MAIN = 0, 2
 pytestmark = pytest.mark.usefixtures("box2d")
 
@@ -291,18 +292,18 @@ def test_an_unknown_kind_of_student_is_refused_with_the_known_ones():
         get_task("lunar-lander", student="three-layer")
 
 
-def test_the_teacher_searches_one_switch_in_the_papers_ranges():
-    return_1, violation_1, first, second = search_space(TASK).parameters
+def test_the_papers_teacher_searches_one_switch_in_the_papers_ranges():
+    return_1, violation_1, first, second = search_space(PAPERS).parameters
     assert ((return_1.low, return_1.high), (violation_1.low, violation_1.high)) == ((-200, 200), (0, 6))
     assert first.options == second.options == ("Narrow", "Wide")
-    teaching = TASK.teaching
+    teaching = PAPERS.teaching
     assert (teaching.n_switches, teaching.n_initial, teaching.n_rounds, teaching.class_size) == (1, 4, 10, 10)
     priors = {"signal": (1, 0.2), "return": (20, 4), "violation": (1, 0.3), "first": (0.2, 0.2), "second": (0.2, 0.2)}
     assert teaching.hyperpriors == (*priors.values(), (0.01, 0.1))
 
 
-def test_the_teacher_begins_with_each_pair_of_interventions():
-    proposed = default_teacher(TASK)(search_space(TASK), 0).ask(4)
+def test_the_papers_teacher_begins_with_each_pair_of_interventions():
+    proposed = default_teacher(PAPERS)(search_space(PAPERS), 0).ask(4)
     tried = [(p["intervention_1"], p["intervention_2"]) for p in proposed]
     assert tried == [(a, b) for a in ("Narrow", "Wide") for b in ("Narrow", "Wide")]
     assert all((p["return_1"], p["violation_1"]) == (0, 3) for p in proposed)

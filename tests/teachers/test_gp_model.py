@@ -13,7 +13,6 @@ from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.errors import ConfigError
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors
 from cisr.teachers.base import random_point
-from cisr.teachers.gp_ucb import half_rank_warp, warped_errors
 
 SMALL = SearchSpace(
     parameters=(
@@ -44,12 +43,11 @@ LAKE_PRIORS = Hyperpriors(
     noise=GammaPrior(0.01, 0.1),
 )
 """The paper's table for the teacher in Frozen Lake."""
-SETTINGS = ("paper", "ours")
 
 
-def small_teacher(setting: str, *, sem: float | None = None) -> GPUCB:
+def small_teacher(*, sem: float | None = None) -> GPUCB:
     """A teacher that has seen a wave over both reals, another one for each option, with some terrible scores."""
-    teacher = GPUCB(SMALL, seed=0, setting=setting)
+    teacher = GPUCB(SMALL, seed=0)
     for k in range(14):
         point = random_point(SMALL, 99, k)
         score = math.sin(float(point["r"])) + 5 * float(point["v"]) + {"a": 0.0, "b": 0.5, "c": -4.0}[str(point["c"])]
@@ -63,73 +61,21 @@ def test_a_gamma_prior_has_shape_mean_squared_over_variance_and_rate_mean_over_v
     assert prior.rate == pytest.approx(2.5)
 
 
-def test_half_rank_warp_replaces_the_lower_half_by_normal_quantiles():
-    # The median is 4.7; 4.8 and 5.0 lie 0.1 and 0.3 above it; -0.2 and 4.6 have ranks 1 and 2: Φ⁻¹(1/8), Φ⁻¹(3/8).
-    scores = np.array([5.0, -0.2, 4.8, 4.6])
-    median, spread = 4.7, math.sqrt((0.3**2 + 0.1**2) / 2)
-    expected = [5.0, median - 1.15034938 * spread, 4.8, median - 0.31863936 * spread]
-    assert half_rank_warp(scores) == pytest.approx(expected)
-
-
-def test_half_rank_warp_gives_ties_one_value_and_keeps_the_order():
-    warped = half_rank_warp(np.array([-100.0, 1.0, -100.0, 2.0, 3.0, 0.0, 2.5]))
-    assert warped[0] == warped[2] < warped[5] < warped[1] < warped[3]
-    assert list(warped[[3, 4, 6]]) == [2.0, 3.0, 2.5]
-
-
-def test_half_rank_warp_survives_an_upper_half_without_spread():
-    assert np.isfinite(half_rank_warp(np.array([1.0, 1.0, 1.0, 0.0]))).all()
-    assert half_rank_warp(np.array([2.0])) == [2.0]
-
-
-def test_standard_errors_are_stretched_as_the_scores_are():
-    # The lower half: -100 and 0 become 0.5 and 0.9, 100 apart before, 0.4 after; above the median nothing changes.
-    scores, warped = np.array([-100.0, 0.0, 1.0, 2.0]), np.array([0.5, 0.9, 1.0, 2.0])
-    found = warped_errors(scores, warped, np.array([20.0, 0.0, 0.0, 0.5]))
-    beyond = 0.45 / 100.5  # from the lowest score to the median
-    assert found == pytest.approx([20 * (0.4 / 100 + beyond) / 2, 0.0, 0.0, 0.5])
-    # Two that nearly tie are ranks apart: that steepness does not go on below them.
-    tied = np.array([-0.471, -0.470, 1.0, 2.0, 3.0, 4.0])
-    assert warped_errors(tied, half_rank_warp(tied), np.full(6, 0.03)).max() < 2
-    # Across a bend half of it counts on either side.
-    assert warped_errors(scores, warped, np.array([0.0, 1.0, 0.0, 0.0]))[1] == pytest.approx((0.1 + 0.004) / 2)
-    assert list(warped_errors(np.array([3.0]), np.array([3.0]), np.array([0.2]))) == [0.2]
-
-
-def test_a_terrible_class_that_differs_among_itself_tells_ours_more_than_its_raw_error_would():
-    """A class at -100 ± 20 among scores near 1 is known to be bad: warped, ± 20 is little."""
-    teacher = GPUCB(SMALL, seed=0, setting="ours")
-    for k, (score, sem) in enumerate([(-100.0, 20.0), (0.8, 0.05), (1.0, 0.05), (1.1, 0.05), (0.9, 0.05)]):
-        teacher.tell({"r": -1.0 + k, "c": "a", "v": 0.1}, score, sem)
-    (mean,), (sd,) = teacher.posterior([{"r": -1.0, "c": "a", "v": 0.1}])
-    assert mean < 0.85 and sd < 0.2
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("sem", [None, 0.1])
-def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
-    """Options that differ are 1 apart when coded one-hot and divided by √2."""
+def test_the_posterior_is_that_of_botorch_on_raw_inputs(sem):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch = pytest.importorskip("torch")
         models = pytest.importorskip("botorch.models")
         kernels = pytest.importorskip("gpytorch.kernels")
-        teacher = small_teacher(setting, sem=sem)
+        teacher = small_teacher(sem=sem)
         fitted = teacher.hyperparameters()
         scores = np.array([trial.score for trial in teacher.trials])
         errors = np.full(len(scores), sem or 0.0)
-        if setting == "ours":
-            errors = warped_errors(scores, half_rank_warp(scores), errors)
-            scores = half_rank_warp(scores)
         queries = [random_point(SMALL, 7, k) for k in range(40)]
 
         def features(points: list[Parameters]):
-            options = ("a", "b", "c")
-            codes = [
-                [(p["c"] == o) / math.sqrt(2) for o in options] if setting == "ours" else [options.index(p["c"])]
-                for p in points
-            ]
-            return torch.tensor([[p["r"], p["v"], *code] for p, code in zip(points, codes, strict=True)]).double()
+            return torch.tensor([[p["r"], p["v"], "abc".index(p["c"])] for p in points]).double()
 
         x = features([trial.parameters for trial in teacher.trials])
         y = torch.tensor((scores - scores.mean()) / scores.std())[:, None]
@@ -139,9 +85,7 @@ def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
         oracle.mean_module = torch.nn.Module()
         oracle.mean_module.forward = lambda inputs: torch.zeros(inputs.shape[:-1], dtype=inputs.dtype)
         scales = fitted["lengthscales"]
-        oracle.covar_module.base_kernel.lengthscale = torch.tensor(
-            [scales["r"], scales["v"], *[scales["c"]] * (x.shape[1] - 2)]
-        ).double()
+        oracle.covar_module.base_kernel.lengthscale = torch.tensor([scales["r"], scales["v"], scales["c"]]).double()
         oracle.covar_module.outputscale = fitted["signal_variance"]
         expected = oracle.posterior(features(queries))
         expected_mean = expected.mean[:, 0].detach().numpy() * scores.std() + scores.mean()
@@ -153,10 +97,10 @@ def test_the_posterior_is_that_of_botorch_on_raw_inputs(setting, sem):
 
 
 def test_the_kernels_gradient_is_that_of_finite_differences():
-    from cisr.teachers.kernel import MixedRBF
+    from cisr.teachers.kernel import ARD
 
     x = np.array([[0.1, 0.0, 0.9], [0.4, 1.0, 0.2], [0.8, 1.0, 0.5], [0.3, 2.0, 0.5]])
-    kernel = MixedRBF(np.array([0.3, 0.7, 0.5]), 1.7, (False, True, False))
+    kernel = ARD(np.array([0.3, 0.7, 0.5]), 1.7)
     _, gradient = kernel(x, eval_gradient=True)
     for j, step in enumerate(1e-6 * np.eye(4)):
         up, down = (kernel.clone_with_theta(kernel.theta + sign * step)(x) for sign in (1, -1))
@@ -164,7 +108,7 @@ def test_the_kernels_gradient_is_that_of_finite_differences():
 
 
 def test_the_gradient_of_ucb_is_that_of_finite_differences():
-    model = small_teacher("ours")._model()
+    model = small_teacher()._model()
     assert model is not None
     x = np.array([0.37, 1.0, 0.62])
     _, gradient = model.posterior.ucb_gradient(x, 2.0)
@@ -176,7 +120,7 @@ def test_the_gradient_of_ucb_is_that_of_finite_differences():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_papers_priors_never_let_a_length_scale_collapse(seed):
-    teacher = GPUCB(LAKE, seed=seed, setting="paper", priors=LAKE_PRIORS)
+    teacher = GPUCB(LAKE, seed=seed, priors=LAKE_PRIORS)
     rng = np.random.default_rng(seed)
     for k in range(30):
         teacher.tell(random_point(LAKE, seed, k), rng.normal())
@@ -186,15 +130,14 @@ def test_the_papers_priors_never_let_a_length_scale_collapse(seed):
 
 def test_a_score_known_to_be_uncertain_moves_the_model_less():
     point: Parameters = {"r": 1.5, "c": "b", "v": 0.12}
-    sure, unsure = small_teacher("paper"), small_teacher("paper")
+    sure, unsure = small_teacher(), small_teacher()
     sure.tell(point, 3.0, 0.0)
     unsure.tell(point, 3.0, 3.0)
     assert unsure.posterior([point])[0][0] < sure.posterior([point])[0][0] - 0.1
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_equal_scores_leave_untried_policies_uncertain(setting):
-    teacher = GPUCB(SMALL, seed=0, setting=setting)
+def test_equal_scores_leave_untried_policies_uncertain():
+    teacher = GPUCB(SMALL, seed=0)
     for k in range(3):  # the mean of three 0.1 is not exactly 0.1
         teacher.tell({"r": -1.0 + 0.1 * k, "c": "a", "v": 0.0}, 0.1)
     mean, sd = teacher.posterior([{"r": 3.0, "c": "c", "v": 0.2}])
@@ -203,7 +146,7 @@ def test_equal_scores_leave_untried_policies_uncertain(setting):
 
 
 def test_hyperparameters_are_plain_numbers_in_the_parameters_units():
-    fitted = small_teacher("paper").hyperparameters()
+    fitted = small_teacher().hyperparameters()
     assert json.loads(json.dumps(fitted)) == fitted
     assert sorted(fitted["lengthscales"]) == ["c", "r", "v"]
     assert fitted["lengthscales"]["r"] > 5 * fitted["lengthscales"]["v"]

@@ -166,7 +166,8 @@ def describe(policy: dict[str, Any]) -> str:
             f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
         )
     if policy["kind"] == "patient":
-        steps.append(f"(anew after {policy['patience']} units in one stage)")
+        n = policy["patience"]
+        steps.append(f"(anew after {n} unit{'s' * (n > 1)} in one stage)")
     return " ".join(steps)
 
 

@@ -33,8 +33,9 @@ from cisr.cli.console import (
     write_json,
     writing,
 )
-from cisr.cli.training import belief_in_words, what_is_safe
+from cisr.cli.training import what_is_safe
 from cisr.errors import ConfigError
+from cisr.report.words import belief_in_words
 from cisr.store import Store
 from cisr.task import Task
 from cisr.tasks import EXPLORER, get_task, papers_kind

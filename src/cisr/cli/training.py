@@ -36,11 +36,11 @@ from cisr.cli.console import (
 )
 from cisr.curricula import save_policy
 from cisr.lesson import check_finished
+from cisr.report.words import belief_in_words
 from cisr.store import Round, Store
 from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
 from cisr.task import Task
 from cisr.tasks import get_task, usual_kind
-from cisr.teachers import Belief
 
 
 def train(
@@ -132,13 +132,6 @@ def train(
             "students": len(result.transcripts),
             "failed_students": len(result.unfinished),
         },
-    )
-
-
-def belief_in_words(belief: Belief) -> str:
-    return (
-        f"The teacher expects a score of {belief.score:.3g} of new students under it, and at least {belief.bound:.3g} "
-        f"with {belief.confidence:.0%} confidence, by its model; {belief.students} have tried this very policy."
     )
 
 

@@ -11,6 +11,9 @@ from cisr.report.contents import ComparisonRecord, Contents, Group, Reproduction
 from cisr.reproduce import published_teachers
 from cisr.tasks import EXPLORER
 
+TEACHERS = {"TopTwo": "ours", "GPUCB": "paper", "RandomSearch": "random"}
+"""What the command line calls them."""
+
 
 def commands(contents: Contents) -> str:
     reproduced = contents.reproduction
@@ -28,13 +31,18 @@ def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
 
 def _train(contents: Contents, study: StudyRecord) -> str:
     words: list[object] = ["cisr", "train", *_task(contents)]
-    modelled = [k for k, past in enumerate(study.rounds) if past.model]
-    initial = modelled[0] if modelled else len(study.rounds)
+    initial = min(int(study.run.get("initial policies", study.n_initial)), len(study.rounds))
     words += ["--initial", initial, "--rounds", len(study.rounds) - initial]
     words += ["--students", max(map(len, study.classes), default=1)]
-    if study.found:
-        words += ["--teacher", study.model.get("setting", "random")]
-    return _line(contents, words, study.run, _named(study.name, "study"))
+    words += ["--at-once", study.run.get("policies at once", 1)]
+    if "patience" in study.run:
+        words += ["--patience", study.run["patience"]]
+    notes = _named(study.name, "study")
+    if study.teacher in TEACHERS:
+        words += ["--teacher", TEACHERS[study.teacher]]
+    elif study.teacher:
+        notes += [f"The teacher, {study.teacher}, was given in Python"]
+    return _line(contents, words, study.run, notes)
 
 
 def _compare(contents: Contents, record: ComparisonRecord) -> str:

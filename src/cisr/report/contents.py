@@ -12,6 +12,7 @@ from typing import Any
 
 from cisr.classroom import Transcript
 from cisr.compare import Row, order_name, summarise_groups
+from cisr.curricula import Parameters, Switching
 from cisr.errors import StoreError
 from cisr.report.svg import COLOURS
 from cisr.reproduce import FINDING
@@ -85,6 +86,33 @@ class StudyRecord:
     @property
     def model(self) -> Mapping[str, Any]:
         return self.found["model"] if self.found else {}
+
+    @property
+    def best(self) -> Mapping[str, Any] | None:
+        """The policy found, as JSON."""
+        if self.found is None:
+            return None
+        kept: Mapping[str, Any] | None = self.found.get("policy")  # earlier stores have its parameters alone
+        return kept or self.policy(self.found["best"])
+
+    @property
+    def teacher(self) -> str:
+        """Its class; "" in stores that do not tell."""
+        return str(self.run.get("teacher", {}).get("kind", ""))
+
+    @property
+    def n_initial(self) -> int:
+        """Policies tried before a model chose; all of them where there was no model."""
+        modelled = [k for k, past in enumerate(self.rounds) if past.model]
+        if modelled or self.teacher in ("", "RandomSearch"):
+            return modelled[0] if modelled else len(self.rounds)
+        return min(int(self.run.get("initial policies", 0)), len(self.rounds))
+
+    def policy(self, parameters: Parameters) -> Mapping[str, Any]:
+        """The policy at a point of the search, as JSON."""
+        switching = Switching.from_parameters(parameters).to_json()
+        patience = self.run.get("patience")
+        return switching if patience is None else switching | {"kind": "patient", "patience": patience}
 
 
 @dataclass(frozen=True, kw_only=True)

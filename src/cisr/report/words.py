@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from cisr.teachers import Belief
+
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -63,6 +65,14 @@ def patience_in_words(curriculum: Mapping[str, Any]) -> str:
     """What becomes of a student that stays too long in one stage of a patient curriculum, as a sentence."""
     n = curriculum["patience"]
     return f"After {n} unit{'s' * (n > 1)} in one stage but the last the student starts over, with new weights."
+
+
+def belief_in_words(belief: Belief) -> str:
+    return (
+        f"The teacher expects a score of {belief.score:.3g} of new students under it, and at least {belief.bound:.3g} "
+        f"with {100 * belief.confidence:.0f} % confidence by its model; tried by {belief.students} "
+        f"student{'s' * (belief.students != 1)}."
+    )
 
 
 def where_deployed(under: str) -> str:

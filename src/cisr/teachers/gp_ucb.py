@@ -1,22 +1,15 @@
-"""GP-UCB: a Gaussian process over curriculum policies, and the policy that could turn out best tried next.
+"""GP-UCB, the paper's teacher: a Gaussian process over curriculum policies, and what could turn out best tried next.
 
-Two settings. *paper* follows the paper and its published program; *ours* is for scores in which a few terrible
-policies would otherwise hide the differences among the good ones.
+It follows the paper and its published program: options are as far apart as their numbers 0, 1, 2, …, reals enter as
+RBF-ARD, scores are standardised, hyperparameters are at their MAP (in log space) and refit after every point, and the
+policy returned is the best observed.
 
-|                        | paper                                     | ours                                     |
-|------------------------|-------------------------------------------|------------------------------------------|
-| distance of two options| that of their numbers 0, 1, 2, …          | 1 if they differ                         |
-| scores                 | standardised                              | half-rank warped, then standardised      |
-| their standard errors  | added to the noise as they are            | warped with the scores, then added       |
-| hyperpriors by default | as wide and as short as the paper's       | smoother, length-scales away from 0      |
-| returned policy        | the best observed                         | the tried one with best posterior mean   |
-
-The paper's model has one noise σ_n² for all policies. *paper* differs there: where a policy was tried on a class, the
+The paper's model has one noise σ_n² for all policies. Ours differs there: where a policy was tried on a class, the
 square of the class's standard error is added to σ_n², because classes of ten on the lander differ in it by more than
 ten times. With classes of one, as on Frozen Lake, there is none to add and the model is the paper's.
 
-Both: reals enter as RBF-ARD, hyperparameters at their MAP (in log space), refit after every point. Reals are scaled
-to [0, 1] inside and length-scales and their priors with them, which is the same model as one on raw inputs.
+Reals are scaled to [0, 1] inside and length-scales and their priors with them, which is the same model as one on raw
+inputs.
 """
 
 from __future__ import annotations
@@ -24,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +31,6 @@ if TYPE_CHECKING:  # scikit-learn and scipy are imported where they are used
 
 Floats = NDArray[np.float64]
 SLICE_POINTS = 41
-Setting = Literal["paper", "ours"]
 
 
 @dataclass(frozen=True)
@@ -73,65 +65,29 @@ class Hyperpriors:
     """Of the noise variance σ_n²."""
 
 
-def default_priors(space: SearchSpace, setting: Setting) -> Hyperpriors:
+def default_priors(space: SearchSpace) -> Hyperpriors:
     """Hyperpriors scaled to the ranges of the space.
 
-    paper: signal, noise and options as in both of the paper's tables; for a real, exponential with a mean of a sixth
-    of its range, as its Frozen Lake return thresholds have. ours: shape 3, mean half the range, and 1 for options.
+    Signal, noise and options as in both of the paper's tables; for a real, exponential with a mean of a sixth of its
+    range, as its Frozen Lake return thresholds have.
     """
-    paper = setting == "paper"
 
     def lengthscale(parameter: Real | Choice) -> GammaPrior:
         if isinstance(parameter, Choice):
-            return GammaPrior(0.2, 0.2) if paper else GammaPrior(1.0, 1 / 3)
-        mean = (parameter.high - parameter.low) / (6 if paper else 2)
-        return GammaPrior(mean, mean**2 if paper else mean**2 / 3)
+            return GammaPrior(0.2, 0.2)
+        mean = (parameter.high - parameter.low) / 6
+        return GammaPrior(mean, mean**2)
 
     return Hyperpriors(
         signal=GammaPrior(1.0, 0.2),
         lengthscales={p.name: lengthscale(p) for p in space.parameters},
-        noise=GammaPrior(0.01, 0.1) if paper else GammaPrior(0.1, 0.01),
+        noise=GammaPrior(0.01, 0.1),
     )
-
-
-def half_rank_warp(scores: Floats) -> Floats:
-    """Spreads the scores below the median as widely as the others, keeping their order; the others stay as they are.
-
-    s ← m + r·Φ⁻¹((rank - ½)/n) for s < m, with m the median and r² the mean of (s - m)² over s ≥ m: the lower half
-    gets the shape that it would have if the upper half were that of a normal distribution. Ties share their rank.
-    """
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    median = np.median(scores)
-    upper = scores[scores >= median]
-    spread = np.sqrt(np.mean((upper - median) ** 2)) or 1.0  # when all of the upper half ties, any scale will do
-    quantile = ndtri((rankdata(scores) - 0.5) / len(scores))
-    return np.where(scores < median, median + spread * quantile, scores)
-
-
-def warped_errors(scores: Floats, warped: Floats, errors: Floats) -> Floats:
-    """Standard errors of scores that went through the map w: scores → warped.
-
-    e ← (w(s + e) - w(s - e)) / 2, with w linear between scores; above the highest w(s) = s, as half-rank warping has
-    it, below the lowest it goes on as in the lower half as a whole: between the lowest two it may be very steep.
-    """
-    at, first = np.unique(scores, return_index=True)
-    to = warped[first]
-    median = np.median(scores)
-    if median <= at[0]:
-        return errors
-    slope = (np.interp(median, at, to) - to[0]) / (median - at[0])
-
-    def w(s: Floats) -> Floats:
-        return np.asarray(np.interp(s, at, to) + np.maximum(s - at[-1], 0) + slope * np.minimum(s - at[0], 0))
-
-    return (w(scores + errors) - w(scores - errors)) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A fitted Gaussian process and the scale of its scores: (warped) score = location + scale · standardised."""
+    """A fitted Gaussian process and the scale of its scores: score = location + scale · standardised."""
 
     posterior: Posterior
     location: float
@@ -140,7 +96,7 @@ class Model:
 
 @final
 class GPUCB(Teacher):
-    """Maximises μ(x) + β σ(x) over the latent score; see the module for the two settings.
+    """Maximises μ(x) + β σ(x) over the latent score; see the module.
 
     The first `n_initial` points are the ones given in `initial` and then random ones. Of several points asked for at
     once, each after the first is chosen as if the ones before had scored just what the model expects (GP-BUCB).
@@ -153,25 +109,21 @@ class GPUCB(Teacher):
         space: SearchSpace,
         *,
         seed: int,
-        setting: Setting = "ours",
         n_initial: int = 10,
         initial: Sequence[Parameters] = (),
         priors: Hyperpriors | None = None,
         beta: float = 2.0,
     ) -> None:
         super().__init__(space, seed=seed)
-        if setting not in ("paper", "ours"):
-            raise ConfigError(f"GP-UCB's setting is {setting!r}: give 'paper' or 'ours'.")
         if len(initial) > n_initial:
             raise ConfigError(f"{len(initial)} initial policies, but n_initial is {n_initial}: give at least as many.")
         if not 0 <= beta < math.inf:
             raise ConfigError(f"GP-UCB's weight beta is {beta}: give a finite number >= 0.")
         for point in initial:
             space.check(point)
-        self.setting = setting
         self.n_initial = n_initial
         self.initial = [dict(point) for point in initial]
-        self.priors = priors or default_priors(space, setting)
+        self.priors = priors or default_priors(space)
         names = [p.name for p in space.parameters]
         if sorted(self.priors.lengthscales) != sorted(names):
             raise ConfigError(
@@ -198,17 +150,10 @@ class GPUCB(Teacher):
         return points
 
     def best(self) -> Parameters:
-        if self.setting == "paper":
-            return best_observed(self._trials)
-        points = [parameters for parameters, _ in scored(self._trials)]
-        mean, _ = self.posterior(points)
-        return dict(points[int(np.argmax(mean))])
+        return best_observed(self._trials)
 
     def posterior(self, points: Sequence[Parameters]) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the latent score at each point.
-
-        In units of the score; in the setting *ours* of the warped score, which differs from it below the median only.
-        """
+        """Mean and standard deviation of the latent score at each point, in units of the score."""
         scored(self._trials)  # complains if there is nothing to fit
         model = self._model()
         assert model is not None
@@ -241,7 +186,7 @@ class GPUCB(Teacher):
             at = np.linspace(p.low, p.high, SLICE_POINTS).tolist()
             mean, sd = self.posterior([{**best, p.name: value} for value in at])
             slices[p.name] = {"at": at, "mean": mean.tolist(), "sd": sd.tolist()}
-        return {"setting": self.setting, "hyperparameters": self.hyperparameters(), "slices": slices}
+        return {"hyperparameters": self.hyperparameters(), "slices": slices}
 
     def _promising_point(self, posterior: Posterior, number: int) -> Parameters:
         from cisr.teachers.kernel import maximise_ucb
@@ -264,9 +209,6 @@ class GPUCB(Teacher):
             return None
         scores = np.array([min(finite) if trial.score is None else trial.score for trial in self._trials])  # (n,)
         errors = np.array([trial.sem or 0.0 for trial in self._trials])  # (n,)
-        if self.setting == "ours":
-            warped = half_rank_warp(scores)
-            scores, errors = warped, warped_errors(scores, warped, errors)
         location = float(scores.mean())
         scale = float(scores.std()) if np.ptp(scores) > 0 else 1.0
 
@@ -278,7 +220,6 @@ class GPUCB(Teacher):
             np.stack([encode(self.space, trial.parameters) for trial in self._trials]),
             (scores - location) / scale,
             errors / scale,
-            mismatch=tuple(self.setting == "ours" and isinstance(p, Choice) for p in parameters),
             prior=LogGamma(
                 shape=np.array([prior.shape for prior in priors]),
                 rate=np.array([prior.rate * size for prior, size in zip(priors, units, strict=True)]),

@@ -34,17 +34,15 @@ REFINED = 8
 """Candidates from which a local search starts."""
 
 
-class MixedRBF(Kernel):  # type: ignore[misc]  # scikit-learn has no types
-    """RBF with one length-scale for each parameter: k(x, x') = σ_f² exp(-½ Σ_j d_j² / l_j²).
+class ARD(Kernel):  # type: ignore[misc]  # scikit-learn has no types
+    """RBF with one length-scale for each parameter: k(x, x') = σ_f² exp(-½ Σ_j (x_j - x'_j)² / l_j²).
 
-    d_j² is (x_j - x'_j)², or, for a column marked in `mismatch`, 1 if the two codes differ and 0 if not.
     theta holds log l_1, …, log l_d, log σ_f², the order in which scikit-learn sorts the names.
     """
 
-    def __init__(self, lengthscales: Floats, signal: float, mismatch: tuple[bool, ...]) -> None:
+    def __init__(self, lengthscales: Floats, signal: float) -> None:
         self.lengthscales = lengthscales  # (d,)
         self.signal = signal
-        self.mismatch = mismatch
 
     @property
     def scales(self) -> Floats:
@@ -52,7 +50,7 @@ class MixedRBF(Kernel):  # type: ignore[misc]  # scikit-learn has no types
 
     @property
     def hyperparameter_lengthscales(self) -> Any:
-        return Hyperparameter("lengthscales", "numeric", WIDE, len(self.mismatch))
+        return Hyperparameter("lengthscales", "numeric", WIDE, len(self.scales))
 
     @property
     def hyperparameter_signal(self) -> Any:
@@ -62,17 +60,16 @@ class MixedRBF(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         """K (m, n); with `eval_gradient`, also ∂K/∂theta (m, n, d + 1)."""
         z = x if z is None else z
         exponent = np.zeros((len(x), len(z)))
-        terms = []  # d_j² / l_j², kept only for the gradient: candidates are many
-        for j, (lengthscale, mismatch) in enumerate(zip(self.scales, self.mismatch, strict=True)):
-            difference = (x[:, j, None] - z[None, :, j]) / lengthscale
-            term = (difference != 0) / lengthscale**2 if mismatch else difference**2
+        terms = []  # (x_j - x'_j)² / l_j², kept only for the gradient: candidates are many
+        for j, lengthscale in enumerate(self.scales):
+            term = ((x[:, j, None] - z[None, :, j]) / lengthscale) ** 2
             exponent += term
             if eval_gradient:
                 terms.append(term)
         k = self.signal * np.exp(-0.5 * exponent)
         if not eval_gradient:
             return k
-        # ∂k/∂log l_j = k d_j² / l_j², ∂k/∂log σ_f² = k
+        # ∂k/∂log l_j = k (x_j - x'_j)² / l_j², ∂k/∂log σ_f² = k
         return k, k[:, :, None] * np.stack([*terms, np.ones_like(k)], axis=-1)
 
     def diag(self, x: Floats) -> Floats:
@@ -108,7 +105,7 @@ class LogGamma:
 class Posterior:
     """What the data say about the latent score f, without the noise of an observation."""
 
-    gp: Any  # a fitted GaussianProcessRegressor with kernel MixedRBF + WhiteKernel
+    gp: Any  # a fitted GaussianProcessRegressor with kernel ARD + WhiteKernel
 
     @property
     def x(self) -> Floats:
@@ -158,7 +155,7 @@ def condition(kernel: Any, x: Floats, y: Floats, noise: Floats) -> Posterior:
     return Posterior(GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(x, y))
 
 
-def fit_map(x: Floats, y: Floats, sem: Floats, *, mismatch: tuple[bool, ...], prior: LogGamma) -> Posterior:
+def fit_map(x: Floats, y: Floats, sem: Floats, *, prior: LogGamma) -> Posterior:
     """The posterior under the maximum a posteriori hyperparameters, best of several starts.
 
     x (n, d), y (n,) standardised, sem (n,) standard errors in units of y.
@@ -178,7 +175,7 @@ def fit_map(x: Floats, y: Floats, sem: Floats, *, mismatch: tuple[bool, ...], pr
         return found.x, float(found.fun)
 
     *lengthscales, signal, noise = np.exp(prior.mode)
-    kernel = MixedRBF(np.array(lengthscales), float(signal), mismatch) + WhiteKernel(float(noise), WIDE)
+    kernel = ARD(np.array(lengthscales), float(signal)) + WhiteKernel(float(noise), WIDE)
     return Posterior(GaussianProcessRegressor(kernel, alpha=sem**2 + JITTER, optimizer=maximise).fit(x, y))
 
 

@@ -35,6 +35,7 @@ SMALLEST_SPREAD = 0.005
 FARTHEST = 4.0
 """Standardised scores are cut off here: one odd student must not decide."""
 JITTER = 1e-6
+"""Of the largest variance: paths that coincide leave a covariance without an inverse."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Gaussian:
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """(len(mean), n)"""
-        root = np.linalg.cholesky(self.covariance + JITTER * np.eye(len(self.mean)))
+        jitter = JITTER * self.covariance.diagonal().max()
+        root = np.linalg.cholesky(self.covariance + jitter * np.eye(len(self.mean)))
         return np.asarray(self.mean[:, None] + root @ rng.standard_normal((len(self.mean), n)))
 
 
@@ -72,7 +74,7 @@ def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Poster
     floor = worst if learned.all() else float(scores[~learned].mean())
     sound = [path for path, well in zip(paths, learned, strict=True) if well]
     location = float(np.median(scores[learned]))
-    spread = max(usual_distance(scores[learned], location), SMALLEST_SPREAD * (best - worst)) or 1.0
+    spread = max(usual_distance(scores[learned], location), SMALLEST_SPREAD * (best - worst)) if best > worst else 1.0
     quality = regressed(QUALITY, sound, np.clip((scores[learned] - location) / spread, -FARTHEST, FARTHEST), at)
     return Posterior(
         failing=classified(FAILING, paths, (~learned).astype(float), at),
@@ -97,20 +99,33 @@ def regressed(kernel: Kernel, paths: Sequence[Path], y: Floats, at: Sequence[Pat
 def classified(kernel: Kernel, paths: Sequence[Path], failed: Floats, at: Sequence[Path]) -> Gaussian:
     """The posterior of the log-odds at some paths, from who failed (n,): Laplace's approximation at the mode.
 
-    Newton's steps for a logistic likelihood with W = p (1 - p):  g ← K (I + W K)⁻¹ (W g + failed - p).
+    Newton's steps towards the mode of log p(failed | g) - ½ gᵀK⁻¹g with g = K a and W = p (1 - p):
+
+        a ← (I + W K)⁻¹ (W g + failed - p),
+
+    each halved until it does not lead downhill: where odds are long, whole ones may go to and fro for ever.
     """
     k = kernel(paths, paths)
-    g = np.zeros(len(failed))
-    for _ in range(50):
+
+    def height(a: Floats) -> float:
+        log_odds = USUAL_LOG_ODDS + k @ a
+        return float(failed @ log_odds - np.logaddexp(0, log_odds).sum() - 0.5 * a @ k @ a)
+
+    a = np.zeros(len(failed))
+    for _ in range(100):
+        g = k @ a
         p = expit(USUAL_LOG_ODDS + g)
-        root = np.sqrt(np.maximum(p * (1 - p), 1e-9))
+        root = np.sqrt(p * (1 - p))
         factor = cho_factor(np.eye(len(g)) + root[:, None] * k * root, lower=True)
         b = root**2 * g + failed - p
-        moved = k @ (b - root * cho_solve(factor, root * (k @ b)))
-        if np.abs(moved - g).max() < 1e-6:
+        step = b - root * cho_solve(factor, root * (k @ b)) - a
+        before = height(a)
+        while height(a + step) < before and np.abs(k @ step).max() > 1e-6:
+            step /= 2
+        a = a + step
+        if np.abs(k @ step).max() <= 1e-6:
             break
-        g = moved
     cross = kernel(paths, at)  # (n, m)
     half = solve_triangular(factor[0], root[:, None] * cross, lower=True)
-    mean = USUAL_LOG_ODDS + cross.T @ (failed - expit(USUAL_LOG_ODDS + g))
+    mean = USUAL_LOG_ODDS + cross.T @ (failed - expit(USUAL_LOG_ODDS + k @ a))
     return Gaussian(mean, kernel(at, at) - half.T @ half)

@@ -9,7 +9,7 @@ classes. The policy returned has the highest lower confidence bound.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from cisr.curricula.space import Choice, Parameters, SearchSpace
 from cisr.errors import ConfigError
 from cisr.teachers.base import Belief, Teacher, Trial, random_point, scored
 from cisr.teachers.paths import Floats, Path, path_of
-from cisr.teachers.students_model import Posterior, believe
+
+if TYPE_CHECKING:  # scipy is imported where it is used
+    from cisr.teachers.students_model import Posterior
+
+Key = tuple[tuple[str, float | str], ...]
 
 CONFIDENCE = 0.9
 N_NEW = 100
@@ -61,7 +65,7 @@ class TopTwo(Teacher):
         points = [self._initial(k) for k in range(told, min(told + n, self.n_initial))]
         if all(trial.score is None for trial in self._trials):
             points += [random_point(self.space, self.seed, k) for k in range(told + len(points), told + n)]
-        tried = [dict(point) for point in dict.fromkeys(tuple(trial.parameters.items()) for trial in self._trials)]
+        tried = [dict(point) for point in dict.fromkeys(self._key(trial.parameters) for trial in self._trials)]
         for k in range(told + len(points), told + n):
             rng = np.random.default_rng([self.seed, k, 2])
             new: list[Parameters] = []
@@ -110,21 +114,27 @@ class TopTwo(Teacher):
             point |= {p.name: p.options[number] for p in choices}
         return point
 
+    def _key(self, point: Parameters) -> Key:
+        """The same for equal points, whatever the order of their entries."""
+        return tuple((p.name, point[p.name]) for p in self.space.parameters)
+
     def _random(self, rng: np.random.Generator) -> Parameters:
         return random_point(self.space, int(rng.integers(2**63)), 0)
 
     def _judged(self) -> Judged:
         scored(self._trials)  # complains where nothing has a score
-        students: dict[tuple[tuple[str, float | str], ...], int] = {}
+        students: dict[Key, int] = {}
         for trial in self._trials:
             if trial.score is not None:
-                key = tuple(trial.parameters.items())
+                key = self._key(trial.parameters)
                 students[key] = students.get(key, 0) + max(len(trial.each), 1)
         points = [dict(key) for key in students]
         rng = np.random.default_rng([self.seed, len(self._trials), 3])
         return Judged(points, list(students.values()), self._posterior(points).draw(N_JUDGED, rng))
 
     def _posterior(self, at: list[Parameters]) -> Posterior:
+        from cisr.teachers.students_model import believe
+
         worst = min(one for trial in self._trials for one in _scores(trial))
         paths: list[Path] = []
         scores: list[float] = []
