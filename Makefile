@@ -33,10 +33,10 @@ $(VENV)/dev: $(VENV)/core
 	@touch $@
 
 run: $(VENV)/core
-	$(BIN)/cisr train frozen-lake --scale quick --student perceptron --store $(RUNS)/frozen-lake.sqlite \
+	$(BIN)/cisr train frozen-lake --scale quick --store $(RUNS)/frozen-lake.sqlite \
 		--curriculum $(RUNS)/optimized.json
 	$(BIN)/cisr compare frozen-lake $(RUNS)/optimized.json SR1 SR2 HR bandit none --students 20 --scale quick \
-		--student perceptron --deploy-each-unit --store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png \
+		--deploy-each-unit --store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png \
 		--json $(RUNS)/frozen-lake.json
 	@echo "This was the quick scale: the paper's lake and search, but students with a small network."
 	@echo "The paper's own: cisr train frozen-lake --student cnn, or cisr reproduce frozen-lake --way paper; docs/results/frozen-lake.md says what they cost."

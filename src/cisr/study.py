@@ -22,6 +22,7 @@ from cisr.classroom import (
     Event,
     Transcript,
     UnitLog,
+    charged_score,
     default_observe,
     default_score,
 )
@@ -94,6 +95,11 @@ def default_teacher(task: Task) -> MakeTeacher:
     return make
 
 
+def usual_score(task: Task) -> Callable[[Transcript], float]:
+    """What a teacher wants of a student: the paper's the return alone, ours also that it does not fail."""
+    return default_score if task.teaching.setting == "paper" else charged_score(task.max_reward)
+
+
 def random_teacher(space: SearchSpace, seed: int) -> Teacher:
     """Random search: the plain baseline."""
     return RandomSearch(space, seed=seed)
@@ -132,7 +138,8 @@ def policy_at(task: Task, parameters: Parameters) -> CurriculumPolicy:
 class Study:
     """Trains a teacher on a task.
 
-    `observe` and `score` say what the teacher sees of a unit and what it wants of a student. Everything is kept in
+    `observe` and `score` say what the teacher sees of a unit and what it wants of a student (see `usual_score`).
+    Everything is kept in
     `store`; running a study again on the same store goes on where it stopped, and students that an error ended are
     tried again. `batch` bounds how many students are trained together, where memory is short; the store keeps it for
     good. `fresh` sets what the store holds of this study aside first.
@@ -151,7 +158,7 @@ class Study:
         at_once: int | None = None,
         teacher: MakeTeacher | None = None,
         observe: Callable[[UnitLog], Any] = default_observe,
-        score: Callable[[Transcript], float] = default_score,
+        score: Callable[[Transcript], float] | None = None,
         lane: str = "auto",
         evaluate_in: str = "M",
         n_workers: int | None = None,
@@ -171,7 +178,7 @@ class Study:
         self.task = dataclasses.replace(task, teaching=teaching)
         self.name = name
         self.seed = check_seed(seed)
-        self.score = score
+        self.score = score or usual_score(self.task)
         self._store = store
         self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)

@@ -63,4 +63,4 @@ def test_held_actions_fail_under_wide_but_not_under_ours():
 
 def test_teachers_choose_from_the_papers_two():
     assert TASK.choices == ("Narrow", "Wide")
-    assert TASK.intervention_names == ("Narrow", "Wide", *OURS)
+    assert TASK.intervention_names == ("Narrow", "Wide", *OURS, *(f"Hard-{name}" for name in OURS))

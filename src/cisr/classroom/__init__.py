@@ -15,6 +15,7 @@ from cisr.classroom.records import (
     Transcript,
     UnitLog,
     UnitRecord,
+    charged_score,
     default_observe,
     default_score,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Transcript",
     "UnitLog",
     "UnitRecord",
+    "charged_score",
     "default_observe",
     "default_score",
 ]

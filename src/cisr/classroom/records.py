@@ -128,6 +128,20 @@ def default_score(transcript: Transcript) -> float:
     return transcript.deployment.score
 
 
+def charged_score(max_reward: float) -> Callable[[Transcript], float]:
+    """What our teachers want by default: the return of the final policy, less R_max for every failure.
+
+    Two curricula may earn their students the same return while one of them has students fail three times as often.
+    """
+
+    def score(transcript: Transcript) -> float:
+        deployment = transcript.deployment
+        assert deployment is not None
+        return deployment.score - max_reward * deployment.failures / deployment.episodes
+
+    return score
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
     """What all students of a classroom have in common."""

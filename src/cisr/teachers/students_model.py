@@ -25,7 +25,7 @@ FAILED_BELOW = 0.3
 """Of the way from the worst score to the best."""
 FAILING = Kernel(start=6.0, opening=0.2, end=0.1, path=0.1, point=0.3)
 """Of the log-odds of failing to learn: it is above all what comes first that decides."""
-USUAL_LOG_ODDS = -4.0
+USUAL_LOG_ODDS = -3.0
 QUALITY = Kernel(start=0.1, opening=0.1, end=2.0, path=0.5, point=0.1)
 """Of the standardised score of those that learn: how a curriculum ends matters most."""
 NOISE = 0.5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # scipy is imported where it is used
 
 Key = tuple[tuple[str, float | str], ...]
 
-CONFIDENCE = 0.8
+CONFIDENCE = 0.9
 N_NEW = 100
 """New policies that compete with those tried."""
 ONLY_SEARCH = 4
