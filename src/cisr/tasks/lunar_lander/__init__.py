@@ -3,7 +3,8 @@
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
 interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. A student under them can crash,
 though it rarely does: `cisr audit` refutes both. Chimney and Funnel are our own answer to the holes that it finds in
-them; teachers choose from the paper's two. The safe evaluation M_0 is Funnel, the wider of the two that are not
+them, and under Hard-Chimney and Hard-Funnel a rescue ends the episode, so that nobody learns to lean on it; teachers
+choose from the paper's two. The safe evaluation M_0 is Funnel, the wider of the two that are not
 refuted. It is not certified either: what is known is a bound on what attackers did under it
 (`docs/results/lunar-lander.md`).
 """
