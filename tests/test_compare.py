@@ -21,7 +21,7 @@ from cisr import (
     compare,
     load_student,
 )
-from cisr.classroom import Deployment
+from cisr.classroom import Deployment, charged_score
 from cisr.compare import measure_groups, summarise_group, summarise_groups
 from cisr.report.figures import learning_curves
 from cisr.report.summary import summary_table
@@ -186,6 +186,7 @@ def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_p
     def study():
         return Study(tiny.fragile, n_rounds=1, store=tmp_path / "s", n_workers=0).run()
 
+    score = charged_score(tiny.fragile.max_reward)
     broken = study()
     assert 0 < len(broken.unfinished) < 8
     monkeypatch.setenv("HOLD", "yes")
@@ -193,7 +194,7 @@ def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_p
     assert not mended.unfinished
     for before, after, k in zip(broken.rounds, mended.rounds, range(4), strict=True):
         assert after.parameters == before.parameters
-        scores = [t.deployment.score for t in mended.transcripts[2 * k : 2 * k + 2]]
+        scores = [score(t) for t in mended.transcripts[2 * k : 2 * k + 2]]
         assert after.score == np.mean(scores)
 
 

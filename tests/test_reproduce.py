@@ -7,11 +7,12 @@ import tiny
 from cisr import ConfigError, Store, Transcript, get_task
 from cisr.reproduce import baselines, n_students_in_all, publication, reproduce
 from cisr.reproduced import PublishedRow, measures, reproduced_row
+from cisr.tasks.frozen_lake import PAPER_TEACHING
 
 TASK = dataclasses.replace(
     tiny.compiled,
     name="frozen-lake",
-    teaching=dataclasses.replace(tiny.compiled.teaching, n_initial=2, n_rounds=1, class_size=1),
+    teaching=dataclasses.replace(PAPER_TEACHING, n_initial=2, n_rounds=1),
 )
 
 

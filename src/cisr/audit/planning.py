@@ -119,8 +119,11 @@ def _master(columns: np.ndarray, limits: np.ndarray, elastic: bool) -> tuple[flo
     above = np.hstack([columns[:, 1:].T, -np.eye(j)]) if elastic else columns[:, 1:].T
     whole = np.concatenate([np.ones(k), np.zeros(len(aim) - k)])[None]
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    answer = linprog(aim, A_ub=above, b_ub=limits, A_eq=whole, b_eq=[1.0], method="highs-ds", options=tight)
-    if answer.status != 0:
+    for slack in (0.0, 1e-9 * max(1.0, float(np.abs(columns).max()))):  # limits that are met just so, but for rounding
+        answer = linprog(aim, A_ub=above, b_ub=limits + slack, A_eq=whole, b_eq=[1.0], method="highs-ds", options=tight)
+        if answer.status == 0:
+            break
+    else:
         raise ArithmeticError(f"HiGHS could not solve the program over {k} policies: {answer.message}")
     return -float(answer.fun), np.maximum(0.0, -answer.ineqlin.marginals)
 
