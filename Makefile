@@ -38,7 +38,7 @@ run: $(VENV)/core
 	$(BIN)/cisr compare frozen-lake $(RUNS)/optimized.json SR1 SR2 HR bandit none --students 20 --scale quick \
 		--deploy-each-unit --store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png \
 		--json $(RUNS)/frozen-lake.json
-	@echo "This was the quick scale: the paper's lake and search, but students with a small network."
+	@echo "This was the quick scale: the paper's lake, our students with a small network, our teacher."
 	@echo "The paper's own: cisr train frozen-lake --student cnn, or cisr reproduce frozen-lake --way paper; docs/results/frozen-lake.md says what they cost."
 	@echo "Curriculum: $(RUNS)/optimized.json   Learning curves: $(RUNS)/frozen-lake.png"
 	$(BIN)/cisr report $(RUNS)/frozen-lake.sqlite

@@ -14,16 +14,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
 from cisr.classroom import Classroom
 from cisr.cli.comparing import parse_curricula
-from cisr.compare import enrol
+from cisr.compare import LEARNED, enrol
 from cisr.errors import ConfigError
 from cisr.lesson import deployed, make_lesson, settle
 from cisr.report.tables import differences_table
@@ -96,20 +96,20 @@ def main() -> None:
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     rows = [reproduced_row(label, each, None) for label, each in groups.items()]
     record: dict[str, Any] = {"command": vars(given) | {"json": None}, "rows": {}}
-    for label, each in groups.items():
-        students = [t for group in each for t in group]
+    for row in rows:
+        label = row.curriculum
+        students = [t for group in groups[label] for t in group]
         success = [t.deployment.success for t in students if t.deployment]
         returns = [t.deployment.mean_return for t in students if t.deployment]
-        means = [mean([t.deployment.success for t in group if t.deployment]) for group in each]
         record["rows"][label] = {
-            "classes": means,
-            "class returns": [mean([t.deployment.mean_return for t in group if t.deployment]) for group in each],
+            "classes": list(row.classes["success"]),
+            "class returns": list(row.classes["return"]),
             "students": len(students),
-            "success": mean(success),
-            "lowest class": min(means),
+            "success": fmean(success),
+            "lowest class": min(row.classes["success"]),
             "lowest student": min(success),
-            "return": mean(returns),
-            "failed to learn": sum(s < 0.3 for s in success),
+            "return": fmean(returns),
+            "failed to learn": sum(s < LEARNED for s in success),
             "training failures": sum(t.training_failures or 0 for t in students),
             "search failures": sum(results[s.name].training_failures for s in kinds.get(label, [])),
         }
@@ -125,9 +125,6 @@ def main() -> None:
     out.print(f"In all {(time.monotonic() - began) / 60:.1f} minutes")
     if given.json:
         given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-mean: Callable[[list[float]], float] = lambda numbers: sum(numbers) / len(numbers)  # noqa: E731
 
 
 if __name__ == "__main__":

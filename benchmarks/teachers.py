@@ -96,10 +96,6 @@ class MadeUp:
         return lambda point: (point, self.truth(point) + rng.normal(0.0, NOISE_SD))
 
 
-def make_ours(space: SearchSpace, seed: int) -> Teacher:
-    return TopTwo(space, seed=seed)
-
-
 def make(name: str, space: SearchSpace, seed: int) -> Teacher:
     match name:
         case "random":
@@ -107,7 +103,7 @@ def make(name: str, space: SearchSpace, seed: int) -> Teacher:
         case "paper":
             return GPUCB(space, seed=seed, n_initial=INITIAL, priors=FROZEN_LAKE)
         case "ours":
-            return make_ours(space, seed)
+            return TopTwo(space, seed=seed)
         case "tpe" | "gp":
             from optuna_teacher import OptunaTeacher
 

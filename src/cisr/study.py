@@ -139,10 +139,9 @@ class Study:
     """Trains a teacher on a task.
 
     `observe` and `score` say what the teacher sees of a unit and what it wants of a student (see `usual_score`).
-    Everything is kept in
-    `store`; running a study again on the same store goes on where it stopped, and students that an error ended are
-    tried again. `batch` bounds how many students are trained together, where memory is short; the store keeps it for
-    good. `fresh` sets what the store holds of this study aside first.
+    Everything is kept in `store`; running a study again on the same store goes on where it stopped, and students that
+    an error ended are tried again. `batch` bounds how many students are trained together, where memory is short; the
+    store keeps it for good. `fresh` sets what the store holds of this study aside first.
     """
 
     def __init__(
@@ -248,12 +247,12 @@ class Study:
         """Algorithm 1 as a coroutine: yields the students of the next rounds, is sent their transcripts by name."""
         yield from self._try_again(store, sum(past.told for past in store.rounds(self.name)))
         probes = self._probes[: self.n_policies]
-        yield from self._taught(store, dict(enumerate(self._recorded(store, 0, probes))))
+        yield from self._taught(store, self._untold(store, 0, self._recorded(store, 0, probes)))
         teacher = self._new_teacher(self._students(store, range(len(probes))))
         self._tell(teacher, store, range(len(probes)), on_round)
         while (told := len(teacher.trials)) < self.n_policies:
             proposed = self._propose(teacher, store, told)
-            yield from self._taught(store, dict(enumerate(proposed, told)))
+            yield from self._taught(store, self._untold(store, told, proposed))
             self._tell(teacher, store, range(told, told + len(proposed)), on_round)
         best, belief = teacher.best(), teacher.belief()
         policy = policy_at(self.task, best)
@@ -269,12 +268,16 @@ class Study:
     def _taught(
         self, store: Store, policies: Mapping[int, Parameters]
     ) -> Generator[list[Enrolment], dict[str, Transcript], None]:
-        """Have classes of these policies taught, but for those that have a score."""
-        past = store.rounds(self.name)
-        classes = {number: self._class(number, p) for number, p in policies.items() if not past[number].told}
+        """Have classes of these policies taught and scored."""
+        classes = {number: self._class(number, parameters) for number, parameters in policies.items()}
         if classes:
             taught = yield [student for students in classes.values() for student in students]
             self._score(store, classes, taught)
+
+    def _untold(self, store: Store, first: int, policies: Sequence[Parameters]) -> dict[int, Parameters]:
+        """Those of the policies from number `first` on that have no score yet."""
+        past = store.rounds(self.name)
+        return {number: point for number, point in enumerate(policies, first) if not past[number].told}
 
     def _tell(self, teacher: Teacher, store: Store, numbers: range, on_round: OnRound) -> None:
         rounds = store.rounds(self.name)
@@ -293,14 +296,8 @@ class Study:
     def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
         """Teach students of earlier rounds again that an error ended, and score their classes anew."""
         broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.error is not None}
-        classes = {
-            number: self._class(number, past.parameters)
-            for number, past in enumerate(store.rounds(self.name)[:told])
-            if f"{self.name}/{number:03d}" in broken
-        }
-        if classes:
-            taught = yield [student for students in classes.values() for student in students]
-            self._score(store, classes, taught)
+        past = enumerate(store.rounds(self.name)[:told])
+        yield from self._taught(store, {k: r.parameters for k, r in past if f"{self.name}/{k:03d}" in broken})
 
     def _score(self, store: Store, classes: Mapping[int, list[Enrolment]], taught: Mapping[str, Transcript]) -> None:
         """Sum up classes and tell the store. An unfinished student counts as the worst finished one of the study."""

@@ -14,6 +14,7 @@ no better than the mixture, the mixture is optimal. For any λ ≥ 0, limit·λ 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +120,7 @@ def _master(columns: np.ndarray, limits: np.ndarray, elastic: bool) -> tuple[flo
     above = np.hstack([columns[:, 1:].T, -np.eye(j)]) if elastic else columns[:, 1:].T
     whole = np.concatenate([np.ones(k), np.zeros(len(aim) - k)])[None]
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    for slack in (0.0, 1e-9 * max(1.0, float(np.abs(columns).max()))):  # limits that are met just so, but for rounding
+    for slack in (0.0, 1e-9 * _scale(columns)):  # limits that are met just so, but for rounding
         answer = linprog(aim, A_ub=above, b_ub=limits + slack, A_eq=whole, b_eq=[1.0], method="highs-ds", options=tight)
         if answer.status == 0:
             break
@@ -128,5 +129,5 @@ def _master(columns: np.ndarray, limits: np.ndarray, elastic: bool) -> tuple[flo
     return -float(answer.fun), np.maximum(0.0, -answer.ineqlin.marginals)
 
 
-def _scale(columns: list[np.ndarray]) -> float:
+def _scale(columns: Sequence[np.ndarray] | np.ndarray) -> float:
     return max(1.0, float(np.abs(columns).max()))

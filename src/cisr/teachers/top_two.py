@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from cisr.curricula.space import Choice, Parameters, SearchSpace
+from cisr.curricula.space import Parameters, SearchSpace
 from cisr.errors import ConfigError
 from cisr.teachers.base import Belief, Teacher, Trial, random_point, scored
 from cisr.teachers.paths import Floats, Path, path_of
@@ -109,7 +109,7 @@ class TopTwo(Teacher):
     def _initial(self, number: int) -> Parameters:
         """Each intervention alone, then random points."""
         point = random_point(self.space, self.seed, number)
-        choices = [p for p in self.space.parameters if isinstance(p, Choice)]
+        choices = self.space.choices
         if number < len(choices[0].options):
             point |= {p.name: p.options[number] for p in choices}
         return point
