@@ -21,6 +21,7 @@ from typing import Any
 from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation
 from cisr.classroom.worker import Job, events_of
 from cisr.curricula import Switching
+from cisr.errors import CisrError
 from cisr.lesson import make_lesson, new_student
 from cisr.study import search_space
 from cisr.task import Task
@@ -86,4 +87,7 @@ def students_of(task: Task, enrolments: list[Enrolment]) -> Iterator[tuple[str, 
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (CisrError, OSError) as error:
+        sys.exit(str(error))

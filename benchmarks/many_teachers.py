@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from rich.console import Console
 from cisr.classroom import Classroom
 from cisr.cli.comparing import parse_curricula
 from cisr.compare import LEARNED, enrol
-from cisr.errors import ConfigError
+from cisr.errors import CisrError, ConfigError
 from cisr.lesson import deployed, make_lesson, settle
 from cisr.report.tables import differences_table
 from cisr.reproduced import reproduced_row, told_apart
@@ -39,7 +40,9 @@ PAPERS_RANDOM_POLICIES = 10
 def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
     if kind not in ("ours", "paper", "random"):
         raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
-    teaching = replace(task.teaching, setting="ours", patience=given.patience if kind == "ours" else None)
+    teaching = replace(task.teaching, setting="ours", at_once=given.at_once or task.teaching.at_once)
+    if kind == "ours":
+        teaching = replace(teaching, patience=given.patience)
     own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
     if kind == "random":
         own = {"n_initial": given.students, "teacher": random_teacher}
@@ -69,6 +72,7 @@ def main() -> None:
     parser.add_argument("--initial", type=int, default=5, help="of them for our teacher's first policies")
     parser.add_argument("--fresh", type=int, default=30, help="new students for each curriculum found")
     parser.add_argument("--baselines", default="", help="names as in `cisr compare`")
+    parser.add_argument("--at-once", type=int, help="policies that our teacher chooses at once (default: the task's)")
     parser.add_argument("--patience", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -128,4 +132,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (CisrError, OSError) as error:
+        sys.exit(str(error))

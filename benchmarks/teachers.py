@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cisr.curricula.space import Parameters, SearchSpace
+from cisr.errors import CisrError
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 from recorded import TABLE, Recorded, lake_space
 
@@ -297,4 +298,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (CisrError, OSError) as error:
+        sys.exit(str(error))

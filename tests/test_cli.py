@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tiny
 
 from cisr import ConfigError, Population, Store, Threshold, explorer, get_task, load_policy, save_policy
 from cisr.cli import main
@@ -77,6 +79,19 @@ def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path)
     rows = json.loads((tmp_path / "c.json").read_text())["rows"]
     assert [row["curriculum"] for row in rows] == ["optimized", "HR", "none"]
     assert (tmp_path / "c.png").exists()
+
+
+@pytest.mark.parametrize(("teacher", "charged"), [("paper", 0.0), ("ours", tiny.task.max_reward)])
+def test_a_teacher_that_is_asked_for_wants_what_it_always_wants(teacher, charged, tmp_path):
+    path = tmp_path / "store.sqlite"
+    run("train", "tiny:task", "--teacher", teacher, "--initial", 3, "--rounds", 0, "--store", path, "--workers", 0)
+    with Store(path) as store:
+        students = [t.deployment for t in store.transcripts("study/")]
+        scores = [past.score for past in store.rounds("study")]
+    assert any(student.failures for student in students)
+    wanted = [student.mean_return - charged * student.failures / student.episodes for student in students]
+    size = len(wanted) // len(scores)
+    assert scores == pytest.approx([np.mean(wanted[k * size : (k + 1) * size]) for k in range(len(scores))])
 
 
 def test_compare_films_and_draws_its_students(capfd, tmp_path, flown):

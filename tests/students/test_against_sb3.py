@@ -95,13 +95,13 @@ def test_one_update_moves_every_weight_as_stable_baselines3_does():
         last_values=networks.apply(CONFIG.network, SEEN, before, jnp.asarray(theirs._last_obs)).value,
     )
     assert rollout.ends.any()
-    advantages = ppo.advantage(rollout, jnp.asarray(shaped, jnp.float32), CONFIG.hyperparameters)
+    advantages = ppo.advantage(rollout, jnp.asarray(shaped, jnp.float32), CONFIG.hyperparameters())
     np.testing.assert_allclose(advantages, in_time(buffer.advantages).reshape(STEPS, ENVS), atol=1e-5)
 
     learner = ppo.Learner(before, ppo.fresh_adam(before), uniform_log_weights(2))
     rollout = jax.tree.map(jnp.asarray, rollout)
     forward = networks.forward_for(CONFIG.network, SEEN)
-    ours = ppo.update(learner, rollout, CONFIG.hyperparameters, jax.random.key(0), CONFIG, forward, DONE).params
+    ours = ppo.update(learner, rollout, CONFIG.hyperparameters(), jax.random.key(0), CONFIG, forward, DONE).params
     for name, weight in after.items():
         assert np.abs(weight - before[name]).mean() > 1e-4  # it did move
         np.testing.assert_allclose(ours[name], weight, atol=1e-5, err_msg=name)

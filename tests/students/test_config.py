@@ -78,18 +78,35 @@ def test_students_who_differ_in_anything_else_do_not(change):
 
 def test_an_unclipped_value_shares_the_shape_of_a_clipped_one():
     assert StudentConfig(clip_range_vf=None).shape == StudentConfig(clip_range_vf=0.2).shape
-    assert StudentConfig(clip_range_vf=None).hyperparameters.clip_range_vf == float("inf")
+    assert StudentConfig(clip_range_vf=None).hyperparameters().clip_range_vf == float("inf")
 
 
 def test_hyperparameters_come_in_the_order_of_their_record():
     config = StudentConfig(**{name: float(k + 1) for k, name in enumerate(Hyperparameters._fields)})
-    assert config.hyperparameters == tuple(float(k + 1) for k in range(len(Hyperparameters._fields)))
+    assert config.hyperparameters() == tuple(float(k + 1) for k in range(len(Hyperparameters._fields)))
+
+
+def test_the_learning_rate_falls_by_equal_steps_to_the_last_one():
+    falling = StudentConfig(learning_rate=0.5, last_learning_rate=0.1)
+    assert [falling.hyperparameters(unit, 5).learning_rate for unit in range(1, 6)] == pytest.approx(
+        [0.5, 0.4, 0.3, 0.2, 0.1]
+    )
+    assert falling.hyperparameters(1, 1).learning_rate == 0.5
+    assert StudentConfig(learning_rate=0.5).hyperparameters(5, 5).learning_rate == 0.5
+    assert falling.shape == StudentConfig().shape
+
+
+@pytest.mark.parametrize("last", [-0.1, 0.2, float("nan"), float("inf")])
+def test_a_last_learning_rate_out_of_range_is_refused_in_one_line(last):
+    with pytest.raises(ConfigError, match=r"^A student's last_learning_rate is .*: give 0 to its learning_rate"):
+        StudentConfig(learning_rate=0.1, last_learning_rate=last)
 
 
 @pytest.mark.parametrize(
     "config",
     [
         StudentConfig(),
+        StudentConfig(learning_rate=1e-3, last_learning_rate=1e-4),
         StudentConfig(network=Convolutional(filters=(4, 8), hidden=(16, 8), activation="tanh"), learning_rate=1 / 3),
         StudentConfig(network=Perceptron(hidden=(5,), activation="relu"), bootstrap_time_limit=True, clip_range_vf=0.1),
     ],

@@ -33,7 +33,7 @@ from cisr.students.ppo import (
 )
 from cisr.task import Task
 
-HALVES = StudentConfig(gamma=0.5, gae_lambda=0.5).hyperparameters
+HALVES = StudentConfig(gamma=0.5, gae_lambda=0.5).hyperparameters()
 
 
 # Advantages: γ = λ = ½, values 1 2 3 and then 6, every reward 1
@@ -91,7 +91,7 @@ def sample(advantages=(1.0, 3.0), values=(1.0, 2.0), returns=(2.0, 4.0), log_pro
 
 
 def loss_of(logits, value, given, **settings):
-    hyper = StudentConfig(**{"clip_range_vf": 0.2, "vf_coef": 0.0, "ent_coef": 0.0, **settings}).hyperparameters
+    hyper = StudentConfig(**{"clip_range_vf": 0.2, "vf_coef": 0.0, "ent_coef": 0.0, **settings}).hyperparameters()
     outputs = Outputs(policy=jnp.array([logits, logits]), value=jnp.array(value))
     return float(loss(outputs, given, hyper, Categorical(2)))
 

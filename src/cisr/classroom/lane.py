@@ -29,6 +29,7 @@ from cisr.classroom.records import (
 from cisr.curricula import Observation, fresh_starts
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
+from cisr.students.config import Hyperparameters
 from cisr.students.ppo import Learner
 from cisr.students.program import Program, learners_from_arrays, learners_to_arrays, stack_hyperparameters
 
@@ -67,7 +68,7 @@ class Lane(ABC):
         self.students = batch.enrolments
         self.config = self.students[0].config
         self.program = program
-        self.hypers = stack_hyperparameters([student.config for student in self.students])
+        self.hypers = self._hyperparameters(unit=1)
         self.errors: list[Breakdown | None] = [None] * len(self.students)
 
     @abstractmethod
@@ -107,9 +108,13 @@ class Lane(ABC):
         self._count_failures(sound, [0] * len(self.students))  # those of a deployment are none of training
         yield Graduation(deployments, tuple(self.errors))
 
+    def _hyperparameters(self, unit: int) -> Hyperparameters:
+        return stack_hyperparameters([student.config for student in self.students], unit, self.task.n_units)
+
     def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
         """One interaction unit of every student: pick interventions, train, observe."""
         began = time.perf_counter()
+        self.hypers = self._hyperparameters(unit)
         stages, names, anew = [], [], []
         for student, record in zip(self.students, before, strict=True):
             stage = record.stage if record else student.policy.first_stage

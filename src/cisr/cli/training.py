@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -38,7 +38,7 @@ from cisr.curricula import save_policy
 from cisr.lesson import check_finished
 from cisr.report.words import belief_in_words
 from cisr.store import Round, Store
-from cisr.study import MakeTeacher, Study, default_teacher, random_teacher
+from cisr.study import Study, random_teacher
 from cisr.task import Task
 from cisr.tasks import get_task, usual_kind
 
@@ -74,8 +74,10 @@ def train(
     from cisr.progress import Meter
 
     task = get_task(task_name, scale.value, student)
-    if patience is not None:
-        task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, patience=patience))
+    changes: dict[str, Any] = {} if patience is None else {"patience": patience}
+    if teacher in (TeacherKind.ours, TeacherKind.paper):
+        changes["setting"] = teacher.value
+    task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, **changes))
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     began = time.monotonic()
@@ -88,7 +90,7 @@ def train(
             n_rounds=rounds,
             class_size=students,
             at_once=at_once,
-            teacher=_teacher(task, teacher),
+            teacher=random_teacher if teacher is TeacherKind.random else None,
             lane=lane.value,
             evaluate_in=evaluate_in.value,
             n_workers=workers,
@@ -143,12 +145,3 @@ def what_is_safe(task: Task, store: Store) -> str:
 
     with counting(err, f"Auditing {task.name}") as progress:
         return in_one_line(keep_quick_audit(task, store, progress))
-
-
-def _teacher(task: Task, kind: TeacherKind | None) -> MakeTeacher:
-    if kind is None:
-        return default_teacher(task)
-    if kind is TeacherKind.random:
-        return random_teacher
-    setting: Literal["paper", "ours"] = "paper" if kind is TeacherKind.paper else "ours"
-    return default_teacher(dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, setting=setting)))

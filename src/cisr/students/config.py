@@ -92,6 +92,8 @@ class StudentConfig:
     rounds_per_unit: int = 2
     updates_per_round: int = 9
     learning_rate: float = 1e-3
+    last_learning_rate: float | None = None
+    """What the learning rate falls to, by the same step from each unit to the next; None where it stays as it is."""
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip_range: float = 0.2
@@ -126,6 +128,9 @@ class StudentConfig:
                 continue
             if not (math.isfinite(number) and number >= 0):
                 raise ConfigError(f"A student's {name} is {number}: give a finite number ≥ 0.")
+        last = self.last_learning_rate
+        if last is not None and not 0 <= last <= self.learning_rate:
+            raise ConfigError(f"A student's last_learning_rate is {last}: give 0 to its learning_rate, or None.")
         if self.n_envs * self.n_steps % self.n_minibatches:
             raise ConfigError(
                 f"{self.n_envs} environments × {self.n_steps} steps do not split into {self.n_minibatches} "
@@ -136,17 +141,20 @@ class StudentConfig:
     def steps_per_unit(self) -> int:
         return self.rounds_per_unit * self.updates_per_round * self.n_envs * self.n_steps
 
-    @property
-    def hyperparameters(self) -> Hyperparameters:
+    def hyperparameters(self, unit: int = 1, n_units: int = 1) -> Hyperparameters:
+        """As they are in one of a student's units."""
         settings = {name: getattr(self, name) for name in Hyperparameters._fields}
         if self.clip_range_vf is None:
             settings["clip_range_vf"] = math.inf
+        if self.last_learning_rate is not None and n_units > 1:
+            fallen = (unit - 1) / (n_units - 1)
+            settings["learning_rate"] += fallen * (self.last_learning_rate - self.learning_rate)
         return Hyperparameters(**settings)
 
     @property
     def shape(self) -> StudentConfig:
         """This config with the settings that are data put aside: students of equal shape share a program."""
-        put_aside: dict[str, Any] = dict.fromkeys(Hyperparameters._fields, 0.0)
+        put_aside: dict[str, Any] = dict.fromkeys(Hyperparameters._fields, 0.0) | {"last_learning_rate": None}
         return dataclasses.replace(self, **put_aside)
 
     def to_json(self) -> dict[str, Any]:

@@ -100,8 +100,9 @@ def program_for(
     return Program(shape, observation, distribution, n_constraints)
 
 
-def stack_hyperparameters(configs: list[StudentConfig]) -> Hyperparameters:
-    columns = zip(*(config.hyperparameters for config in configs), strict=True)
+def stack_hyperparameters(configs: list[StudentConfig], unit: int, n_units: int) -> Hyperparameters:
+    """Of students in one of their units."""
+    columns = zip(*(config.hyperparameters(unit, n_units) for config in configs), strict=True)
     return Hyperparameters(*(np.asarray(column, np.float32) for column in columns))
 
 
