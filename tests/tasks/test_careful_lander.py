@@ -58,9 +58,17 @@ def failures_of_held_actions(name, n=40, steps=500):
 @pytest.mark.usefixtures("box2d")
 def test_held_actions_fail_under_wide_but_not_under_ours():
     assert failures_of_held_actions("Wide") > 0
-    assert [failures_of_held_actions(name) for name in OURS] == [0, 0]
+    assert [failures_of_held_actions(name) for name in (*OURS, "Hard-Funnel")] == [0, 0, 0]
 
 
-def test_teachers_choose_from_the_papers_two():
-    assert TASK.choices == ("Narrow", "Wide")
-    assert TASK.intervention_names == ("Narrow", "Wide", *OURS, *(f"Hard-{name}" for name in OURS))
+def test_teachers_of_explorers_choose_from_careful_ones_and_the_papers_from_its_two():
+    assert TASK.choices == ("Soft-Funnel", "Hard-Funnel")
+    assert get_task("lunar-lander", student="two-layer").choices == ("Narrow", "Wide")
+    assert TASK.intervention_names == ("Narrow", "Wide", *OURS, *TASK.choices)
+
+
+@pytest.mark.parametrize("name", TASK.choices)
+def test_the_soft_and_the_hard_funnel_trigger_where_funnel_does(name):
+    everywhere = anywhere()
+    one, funnel = TASK.intervention(name), TASK.intervention("Funnel")
+    np.testing.assert_array_equal(one.triggered(everywhere), funnel.triggered(everywhere))

@@ -117,8 +117,15 @@ def test_who_scores_in_the_lowest_three_tenths_has_failed():
 def test_where_all_score_the_same_that_is_what_is_expected(score):
     posterior = believe([A, B, AB], np.full(3, score), [A, BC])
     assert np.isfinite(posterior.draw(100, np.random.default_rng(0))).all()
-    np.testing.assert_allclose(posterior.quality.mean, score, atol=1e-9)
-    assert (posterior.floor, posterior.quality.covariance[0, 0] > 0) == (score, True)
+    np.testing.assert_allclose(posterior.quality.mean, 0.0, atol=1e-9)
+    assert (posterior.location, posterior.floor, posterior.quality.covariance[0, 0] > 0) == (score, score, True)
+
+
+@pytest.mark.parametrize("n", [3, 30])
+def test_groups_far_apart_stay_apart_however_alike_their_students_are(n):
+    scores = np.array([500.0] * n + [250.0] * 5 + [0.0])
+    worth = believe([A] * n + [B] * 5 + [Path(("C",), ())], scores, [A, B]).draw(2000, np.random.default_rng(0))
+    assert np.median(worth[0]) > 400 and np.median(worth[1]) < 350
 
 
 def test_one_student_is_enough_to_begin_with():

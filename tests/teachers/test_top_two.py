@@ -181,7 +181,8 @@ def test_scores_of_every_scale_lead_to_the_same_policies(scale, shift):
     assert other.belief().bound == pytest.approx(scale * usual.belief().bound + shift, rel=1e-6)
 
 
-def test_returns_of_cartpole_from_0_to_500():
+@pytest.mark.parametrize("seed", range(5))
+def test_returns_of_cartpole_from_0_to_500(seed):
     """Who begins with A balances for all 500 steps or falls early; who begins with others falls in the middle."""
 
     def balanced(point, rng):
@@ -190,10 +191,10 @@ def test_returns_of_cartpole_from_0_to_500():
             return float(np.clip(rng.normal({"B": 250, "C": 40}[first], 30), 0, 500))
         return 500.0 if rng.random() < 0.9 else 20.0
 
-    teacher = searched(30, score=balanced)
+    teacher = searched(30, seed=seed, score=balanced)
     assert path_of(teacher.best(), SPACE).interventions[0] == "A"
     belief = teacher.belief()
-    assert 300 < belief.bound < belief.score <= 500.1
+    assert 280 < belief.bound < belief.score <= 500.1
 
 
 def test_asking_takes_less_than_a_second_with_200_students():

@@ -4,7 +4,7 @@ Students are mixtures: most of a curriculum's end up alike, a few fail to learn.
 they are two models, each a Gaussian process over paths:
 
     P(a student under x fails to learn) = σ(m + g(x)),            g ~ GP(0, FAILING), by Laplace's method,
-    score of one that learns            = μ + s (h(x) + noise),   h ~ GP(0, QUALITY),
+    score of one that learns            = μ + s sinh(h(x) + noise),   h ~ GP(0, QUALITY),
 
 and what a curriculum is worth is p(x) · floor + (1 - p(x)) · q(x), with the mean score of those that failed as floor.
 A student has failed to learn where its score is in the lowest three tenths of the range of all scores.
@@ -23,7 +23,7 @@ from cisr.teachers.paths import Floats, Kernel, Path
 
 FAILED_BELOW = 0.3
 """Of the way from the worst score to the best."""
-FAILING = Kernel(start=6.0, opening=0.2, end=0.1, path=0.1, point=0.3)
+FAILING = Kernel(start=6.0, opening=0.06, end=0.03, path=0.03, point=0.09)
 """Of the log-odds of failing to learn: it is above all what comes first that decides."""
 USUAL_LOG_ODDS = -3.0
 QUALITY = Kernel(start=0.1, opening=0.1, end=2.0, path=0.5, point=0.1)
@@ -32,8 +32,6 @@ NOISE = 0.5
 """Variance of the standardised score from student to student."""
 SMALLEST_SPREAD = 0.005
 """Of the range of all scores: differences far below it are not worth a student."""
-FARTHEST = 4.0
-"""Standardised scores are cut off here: one odd student must not decide."""
 JITTER = 1e-6
 """Of the largest variance: paths that coincide leave a covariance without an inverse."""
 
@@ -57,14 +55,17 @@ class Posterior:
     failing: Gaussian
     """Log-odds of failing to learn."""
     quality: Gaussian
-    """Score of those that learn."""
+    """Of those that learn: arsinh of how many spreads their score lies above the location."""
+    location: float
+    spread: float
     floor: float
     """Score of those that do not."""
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """What the students of each path may score on average, (paths, n): n possible worlds."""
         failing = expit(self.failing.draw(n, rng))
-        return np.asarray(failing * self.floor + (1 - failing) * self.quality.draw(n, rng))
+        quality = self.location + self.spread * np.sinh(self.quality.draw(n, rng))
+        return np.asarray(failing * self.floor + (1 - failing) * quality)
 
 
 def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Posterior:
@@ -75,10 +76,11 @@ def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Poster
     sound = [path for path, well in zip(paths, learned, strict=True) if well]
     location = float(np.median(scores[learned]))
     spread = max(usual_distance(scores[learned], location), SMALLEST_SPREAD * (best - worst)) if best > worst else 1.0
-    quality = regressed(QUALITY, sound, np.clip((scores[learned] - location) / spread, -FARTHEST, FARTHEST), at)
     return Posterior(
         failing=classified(FAILING, paths, (~learned).astype(float), at),
-        quality=Gaussian(location + spread * quality.mean, spread**2 * quality.covariance),
+        quality=regressed(QUALITY, sound, np.arcsinh((scores[learned] - location) / spread), at),
+        location=location,
+        spread=spread,
         floor=floor,
     )
 

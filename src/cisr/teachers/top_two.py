@@ -26,7 +26,7 @@ Key = tuple[tuple[str, float | str], ...]
 CONFIDENCE = 0.9
 N_NEW = 100
 """New policies that compete with those tried."""
-ONLY_SEARCH = 4
+ONLY_SEARCH = 5
 """Students that new policies have for sure; of the k-th student they have a chance of this over k."""
 N_PROPOSED, N_JUDGED = 64, 2_000
 """Worlds drawn to propose, and to say how sure the teacher is."""

@@ -57,7 +57,7 @@ PAPER_TEACHING = Teaching(
     # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
     hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
 )
-OUR_TEACHING = Teaching(n_switches=2, n_initial=6, n_rounds=24, at_once=3)
+OUR_TEACHING = Teaching(n_switches=2, n_initial=3, n_rounds=27, at_once=3)
 
 
 def lake_task(lake: Lake, **changes: Any) -> Task:
@@ -144,5 +144,5 @@ def _quick(task: Task) -> Task:
         task,
         scale="quick",
         description=f"The paper's lake, small {kind} students: a teacher in minutes.",
-        teaching=replace(OUR_TEACHING, n_rounds=54, at_once=6),
+        teaching=replace(OUR_TEACHING, n_rounds=57, at_once=6),
     )

@@ -3,10 +3,11 @@
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
 interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. A student under them can crash,
 though it rarely does: `cisr audit` refutes both. Chimney and Funnel are our own answer to the holes that it finds in
-them, and under Hard-Chimney and Hard-Funnel a rescue ends the episode, so that nobody learns to lean on it; teachers
-choose from the paper's two. The safe evaluation M_0 is Funnel, the wider of the two that are not
-refuted. It is not certified either: what is known is a bound on what attackers did under it
-(`docs/results/lunar-lander.md`).
+them. Under them nobody crashes, but few learn to land alone: some hover for fear of being rescued, the others
+lean on it. So there are two more with Funnel's trigger. Soft-Funnel tolerates some rescues, which gets students down;
+under Hard-Funnel a rescue ends the episode, which weans them. Teachers of the paper's students choose from its two,
+teachers of explorers from these. The safe evaluation M_0 is Funnel. It is not certified: what is known is a bound on
+what attackers did under it (`docs/results/lunar-lander.md`).
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
     deterministic=True,
 )
-EXPLORER = explorer(PAPER_STUDENT, learning_rate=1.5e-3, vf_coef=0.005, ent_coef=0.001)
+EXPLORER = explorer(PAPER_STUDENT, learning_rate=1.5e-3, last_learning_rate=1.5e-4, vf_coef=0.005, ent_coef=0.001)
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
 """Slopes of the trigger line and of the reset line."""
 CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
+SOFT_TAU = 5.0
 STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu", "explorer")
 """Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors; our explorer has two
 layers."""
@@ -80,20 +82,16 @@ PAPER_TEACHING = Teaching(
     # (mean, variance) of the paper's Gamma hyperpriors: signal, four length-scales, noise.
     hyperpriors=((1, 0.2), (20, 4), (1, 0.3), (0.2, 0.2), (0.2, 0.2), (0.01, 0.1)),
 )
-OUR_TEACHING = Teaching(interventions=("Narrow", "Wide"), n_switches=1, n_initial=4, n_rounds=16, at_once=2)
+OUR_TEACHING = Teaching(interventions=("Soft-Funnel", "Hard-Funnel"), n_switches=1, n_initial=4, n_rounds=16, at_once=2)
 
 
 def papers(name: str, slope: float, reset_slope: float) -> Intervention:
     return _funnel(name, off_the_pad(slope), over_the_pad, Place(steadied(reset_slope)))
 
 
-def ours(name: str, slope: float) -> Intervention:
-    return _funnel(name, careful.off_the_pad(slope), careful.over_the_pad(slope), Place(careful.steadied(slope)))
-
-
-def hard(name: str, slope: float) -> Intervention:
-    """The same trigger, but a rescue ends the episode: nobody learns to lean on it."""
-    return _funnel(f"Hard-{name}", careful.off_the_pad(slope), careful.over_the_pad(slope), ToStart())
+def ours(name: str, slope: float, reset: Reset | None = None, tau: float = 0.0) -> Intervention:
+    lead = reset or Place(careful.steadied(slope))
+    return _funnel(name, careful.off_the_pad(slope), careful.over_the_pad(slope), lead, tau)
 
 
 def _funnel(
@@ -101,14 +99,22 @@ def _funnel(
     off: Callable[[Array], Array],
     over: Callable[[Array], Array],
     reset: Reset,
+    tau: float = 0.0,
 ) -> Intervention:
     return Intervention(
         name=name,
         trigger={"off the pad": off, "over the pad": over},
         reset=reset,
-        tau=0.0,
+        tau=tau,
         horizon=TRAINING_HORIZON,
     )
+
+
+CAREFUL = (
+    *(ours(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
+    ours("Soft-Funnel", CAREFUL_FUNNELS["Funnel"], tau=SOFT_TAU),
+    ours("Hard-Funnel", CAREFUL_FUNNELS["Funnel"], reset=ToStart()),
+)
 
 
 def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
@@ -137,13 +143,15 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         reward=reward,
         interventions=(
             *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
-            *(ours(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
-            *(hard(name, slope) for name, slope in CAREFUL_FUNNELS.items()),
+            *CAREFUL,
         ),
         scenery=scenery(
             {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
             | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
-            | {f"Hard-{name}": careful.trigger_line(slope) for name, slope in CAREFUL_FUNNELS.items()}
+            | {
+                "Soft-Funnel": careful.lines(CAREFUL_FUNNELS["Funnel"]),
+                "Hard-Funnel": careful.trigger_line(CAREFUL_FUNNELS["Funnel"]),
+            }
         ),
         horizon=HORIZON,
         constraint_form="sum",
