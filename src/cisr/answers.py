@@ -12,7 +12,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cisr.errors import AnswerError
+from cisr.checks import shown
+from cisr.errors import AnswerError, TaskError
+
+
+def check_environment(env: Any) -> None:
+    """What `make_env` has made."""
+    if not isinstance(env, gymnasium.Env):
+        raise TaskError(f"make_env made {shown(env)}: return a gymnasium.Env.")
 
 
 class Answers:

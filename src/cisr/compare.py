@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from cisr.checks import MOST_STUDENTS, check_kind, check_text, check_whole
 from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
+from cisr.curricula.base import check_policy
 from cisr.differences import Difference, against_the_others
 from cisr.errors import ConfigError
 from cisr.lesson import (
     check_finished,
+    check_task_given,
     deployed,
     make_lesson,
     new_student,
@@ -155,10 +158,13 @@ def compare(
     together, where memory is short; the store keeps it for good. `fresh` sets what the store holds of this comparison
     aside first.
     """
-    if n_students < 1:
-        raise ConfigError(f"The number of students is {n_students}: give at least 1.")
+    check_task_given(task)
+    check_kind("The curricula", curricula, Mapping, "a dictionary from labels to curriculum policies")
     if not curricula:
         raise ConfigError("There is no curriculum to compare: name at least one.")
+    for label, policy in curricula.items():
+        check_policy(check_text("The label of a curriculum", label), policy)
+    check_n_students(n_students, len(curricula))
     check_seed(seed)
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
@@ -174,6 +180,16 @@ def compare(
         keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
+
+
+def check_n_students(n_students: int, n_curricula: int) -> None:
+    """A slip of the keyboard is told before anybody is enrolled."""
+    check_whole("The number of students", n_students, 1, MOST_STUDENTS)
+    if n_students * n_curricula > MOST_STUDENTS:
+        raise ConfigError(
+            f"{n_students * n_curricula} students in all, {n_students} under each of {n_curricula} curricula: give at "
+            f"most {MOST_STUDENTS:,} in all."
+        )
 
 
 def order_name(comparison: str) -> str:

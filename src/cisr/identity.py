@@ -74,6 +74,9 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
         raise
     except (Exception, SystemExit):
         return None
+    from cisr.answers import check_environment  # brings in gymnasium
+
+    check_environment(env)
     found = fingerprint_of_environment(env)
     with contextlib.suppress(Exception):
         env.close()

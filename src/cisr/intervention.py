@@ -7,7 +7,6 @@ and work on numpy and jax arrays alike.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cisr.checks import check_function, check_number, check_predicates, check_text, check_whole, shown
 from cisr.errors import ConfigError
 
 Array = Any
@@ -33,8 +33,7 @@ class Rewind:
     steps: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise ConfigError(f"Rewind({self.steps}): give a whole number of steps, at least 1.")
+        check_whole(f"Rewind({shown(self.steps)}): the number of steps", self.steps)
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,16 @@ class Place:
     n_uniforms: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_history < 1 or self.n_uniforms < 0:
-            raise ConfigError(f"Place with n_history={self.n_history}, n_uniforms={self.n_uniforms}: give ≥ 1 and ≥ 0.")
+        check_function("The function of Place", self.fn, "of state, history and u that returns a state")
+        both = f"Place with n_history={shown(self.n_history)}, n_uniforms={shown(self.n_uniforms)}"
+        check_whole(f"{both}: the history", self.n_history, 1, MOST_OF_PLACE)
+        check_whole(f"{both}: the number of uniforms", self.n_uniforms, 0, MOST_OF_PLACE)
 
 
 Reset = Rewind | ToStart | Place
+
+MOST_OF_PLACE = 10_000
+"""States or numbers that a reset is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +84,7 @@ class Intervention:
     """Time limit of M_i, where it is not the task's own."""
 
     def __post_init__(self) -> None:
+        check_text("The name of an intervention", self.name)
         if not isinstance(self.reset, Rewind | ToStart | Place):
             raise ConfigError(
                 f"Intervention '{self.name}' has the reset {self.reset!r}: give Rewind(steps), ToStart() or "
@@ -87,13 +92,11 @@ class Intervention:
             )
         if not self.name or self.name != self.name.strip():
             raise ConfigError(f"An intervention is called {self.name!r}: give it a name without blanks around it.")
-        for symbol, tolerance in (("tau", self.tau), ("kappa", self.kappa)):
-            if not (math.isfinite(tolerance) and tolerance >= 0):
-                raise ConfigError(f"Intervention '{self.name}' has {symbol}={tolerance}: give a finite number ≥ 0.")
-        if not callable(self.trigger) and not self.trigger:
-            raise ConfigError(f"Intervention '{self.name}' has no trigger: give at least one.")
-        if self.horizon is not None and self.horizon < 1:
-            raise ConfigError(f"Intervention '{self.name}' has horizon={self.horizon}: give at least 1, or None.")
+        check_number(f"Intervention '{self.name}' has tau=", self.tau, 0)
+        check_number(f"Intervention '{self.name}' has kappa=", self.kappa, 0)
+        check_predicates(f"The trigger of intervention '{self.name}'", self.trigger, "of states (..., d)")
+        if self.horizon is not None:
+            check_whole(f"Intervention '{self.name}' has horizon=", self.horizon)
 
     @property
     def triggers(self) -> dict[str, Callable[[Array], Array]]:

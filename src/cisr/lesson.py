@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from cisr.checks import MOST_STUDENTS, check_kind, check_text, check_whole
 from cisr.classroom import Batching, Enrolment, Lesson, Transcript, UnitLog, default_observe
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError, NobodyFinished, StoreError
@@ -24,6 +25,10 @@ AUDIT = "audit"
 """The store's name for what it keeps of an audit."""
 
 log = logging.getLogger(__name__)
+
+
+def check_task_given(task: Any) -> None:
+    check_kind("The task", task, Task, 'a cisr.Task, such as get_task("frozen-lake")')
 
 
 def make_lesson(
@@ -66,9 +71,9 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too. `batch`
     says how many students a batch of a new store may have, if not as many as suit this machine.
     """
-    if batch is not None and batch < 1:
-        raise ConfigError(f"The largest batch is {batch} students: give at least 1.")
-    if not name or "/" in name:
+    if batch is not None:
+        check_whole("The largest batch of students", batch, 1, MOST_STUDENTS)
+    if not check_text("The name of a study or comparison", name) or "/" in name:
         raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
     settings, unknown = identity(lesson)
     kept = store.settings()

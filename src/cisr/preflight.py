@@ -1,5 +1,5 @@
-"""Does `read_state` read, and does `place` place? Asked before any student is trained: a rescue by a `place` that does
-nothing would leave students in danger without a word.
+"""Does `read_state` read, does `place` place, and do predicates answer for each state? Asked before any student is
+trained: a rescue by a `place` that does nothing would leave students in danger without a word.
 
 `cisr.testing.check_task` checks much more; this takes a few steps in one environment.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cisr.errors import AnswerError, TaskError, described
+from cisr.errors import AnswerError, CisrError, TaskError, described
 from cisr.intervention import ToStart
-from cisr.task import Task
+from cisr.task import Task, standing
 
 MOST_RESETS, MOST_STEPS = 3, 50
 """Tries to find a state that is not the first one."""
@@ -39,11 +39,45 @@ def _look(task: Task, env: Any) -> None:
     except (Exception, SystemExit):
         return
     first = _read(task, env)
+    check_predicates(task, first)
     if all(isinstance(i.reset, ToStart) for i in task.interventions):
         return  # nobody is ever placed
     elsewhere = _another_state(task, env, first)
     if elsewhere is not None:
         _check_place(task, env, first, elsewhere)
+
+
+def check_predicates(task: Task, state: np.ndarray) -> None:
+    """Ask danger, success and triggers about several copies of a state (d,): one verdict for each is expected.
+
+    There are more copies than numbers in a state, or code that indexes the wrong axis could answer the right shape.
+    """
+    states = np.stack([state] * (len(state) + 1))  # (d + 1, d)
+    move = standing(states)
+    asked: list[tuple[str, Any, Any]] = [(f"danger '{name}'", danger, move) for name, danger in task.dangers.items()]
+    asked.append(("success", task.success, move))
+    for intervention in task.interventions:
+        asked += [
+            (f"trigger '{name}' of '{intervention.name}'", f, states) for name, f in intervention.triggers.items()
+        ]
+    for what, predicate, about in asked:
+        check_verdict(f"The {what} of task '{task.name}'", predicate, about, states.shape)
+
+
+def check_verdict(who: str, predicate: Any, about: Any, shape: tuple[int, ...]) -> None:
+    """One bool for each of the states of a shape (..., d)."""
+    mend = "answer one bool for each state, and index its last axis: state[..., 0], not state[0]"
+    try:
+        verdict = np.asarray(predicate(about))
+    except CisrError:
+        raise
+    except Exception as error:
+        raise TaskError(f"{who} raised {described(error)}, asked about states of shape {shape}: {mend}.") from error
+    if verdict.shape != shape[:-1] or verdict.dtype != bool:
+        raise TaskError(
+            f"{who} answered {verdict.dtype} of shape {verdict.shape}, asked about states of shape {shape}; expected "
+            f"was bool of shape {shape[:-1]}: {mend}."
+        )
 
 
 def _read(task: Task, env: Any) -> np.ndarray:

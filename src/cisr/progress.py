@@ -41,12 +41,12 @@ class Meter:
         self._began = self._last_line = 0.0
         self._done_before = 0
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("units · {task.fields[rate]} · left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
         )
         self._bar = Progress(*columns, console=console, transient=True)
         self._id = self._bar.add_task(title, total=self._total, rate="", note="")
@@ -110,7 +110,7 @@ class Meter:
 def counting(console: Console, title: str) -> Iterator[Callable[[str, int], None]]:
     """For work without a known end: `count(what, steps)` shows what is being done and the steps so far."""
     taken, last_line = 0, time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(title)
 

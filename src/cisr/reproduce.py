@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from cisr.checks import MOST_STUDENTS, check_whole
 from cisr.classroom import Batching, Classroom, Lesson
 from cisr.compare import Comparison, enrol, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
@@ -33,6 +34,7 @@ PUBLICATIONS = {
     "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
 }
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
+MOST_TEACHERS = 1_000
 FINDING = "reproduction"
 """The name under which the store keeps what is reproduced; see `finding`."""
 
@@ -144,8 +146,7 @@ def plan(
     fresh: bool = False,
 ) -> Plan:
     """Make sure that the store is one of this reproduction; `fresh` sets what it holds aside first."""
-    if n_teachers < 1:
-        raise ConfigError(f"{n_teachers} teachers: give at least 1.")
+    check_n_teachers(n_teachers)
     if fresh:
         announce_aside(store.set_aside(store.runs()))
     studies = {
@@ -172,8 +173,7 @@ def reproduce(
     listener: Listener = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
-    if n_students < 1:
-        raise ConfigError(f"{n_students} students: give at least 1.")
+    check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     paper = publication(task)
     lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
@@ -258,6 +258,10 @@ def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
         **paper.teachers,
         **others,
     }
+
+
+def check_n_teachers(n_teachers: int) -> None:
+    check_whole("The number of teachers", n_teachers, 1, MOST_TEACHERS)
 
 
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:

@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 
-from cisr.errors import ConfigError
+from cisr.checks import check_whole
 
 MAX_SEED = 2**31 - 1
 """Largest seed handed out: fits every generator in use, JAX's default 32-bit integers included."""
@@ -26,6 +26,4 @@ def generator(root: int, *names: str | int) -> np.random.Generator:
 
 
 def check_seed(seed: int) -> int:
-    if not 0 <= seed <= MAX_SEED:
-        raise ConfigError(f"The seed is {seed}: give a whole number from 0 to {MAX_SEED}.")
-    return seed
+    return check_whole("The seed", seed, 0, MAX_SEED)

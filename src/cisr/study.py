@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cisr.checks import MOST_STUDENTS, check_function
 from cisr.classroom import (
     Batch,
     Batching,
@@ -30,7 +31,7 @@ from cisr.curricula import CurriculumPolicy, Observation, Parameters, Patient, S
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
-from cisr.lesson import deployed, make_lesson, new_student, nobody_finished, set_aside, settle
+from cisr.lesson import check_task_given, deployed, make_lesson, new_student, nobody_finished, set_aside, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.statistics import standard_error
 from cisr.store import Round, Store, opened
@@ -164,6 +165,7 @@ class Study:
         batch: int | None = None,
         fresh: bool = False,
     ) -> None:
+        check_task_given(task)
         changes: dict[str, Any] = {
             "n_initial": n_initial,
             "n_rounds": n_rounds,
@@ -171,12 +173,17 @@ class Study:
             "at_once": at_once,
         }
         teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
-        for what, least in (("n_initial", 1), ("n_rounds", 0), ("class_size", 1), ("at_once", 1)):
-            if getattr(teaching, what) < least:
-                raise ConfigError(f"{what} is {getattr(teaching, what)}: give a whole number, at least {least}.")
+        for what, function in (("teacher", teacher), ("observe", observe), ("score", score)):
+            if function is not None:
+                check_function(f"The {what} of a study", function, "or None")
         self.task = dataclasses.replace(task, teaching=teaching)
         self.name = name
         self.seed = check_seed(seed)
+        if self.n_students > MOST_STUDENTS:
+            raise ConfigError(
+                f"{self.n_students} students in all, {teaching.class_size} for each of {self.n_policies} policies: "
+                f"give at most {MOST_STUDENTS:,} in all."
+            )
         self.score = score or usual_score(self.task)
         self._store = store
         self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)

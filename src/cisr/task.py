@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from cisr.checks import (
+    MOST_STUDENTS,
+    check_function,
+    check_kind,
+    check_names,
+    check_number,
+    check_predicates,
+    check_text,
+    check_whole,
+    shown,
+)
 from cisr.constraints import Form
 from cisr.errors import ConfigError
 from cisr.intervention import NONE, Array, Intervention, Rewind
@@ -26,6 +37,8 @@ if TYPE_CHECKING:
     from cisr.twin import Twin
 
 RESERVED_NAMES = ("none", "bandit")
+MOST_SWITCHES = 100
+MOST_UNITS = 1_000_000
 
 
 class Move(NamedTuple):
@@ -92,6 +105,28 @@ class Teaching:
     hyperpriors: tuple[tuple[float, float], ...] | None = None
     """The paper's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
 
+    def __post_init__(self) -> None:
+        check_names("The interventions to teach with", self.interventions)
+        check_whole("n_switches", self.n_switches, 0, MOST_SWITCHES)
+        check_whole("n_rounds", self.n_rounds, 0, MOST_STUDENTS)
+        for count in ("n_initial", "at_once", "class_size"):
+            check_whole(count, getattr(self, count), 1, MOST_STUDENTS)
+        if self.patience is not None:
+            check_whole("patience", self.patience)
+        for which in ("return_range", "violation_range"):
+            if (given := getattr(self, which)) is not None:
+                _check_range(which, given)
+        if self.setting not in ("ours", "paper"):
+            raise ConfigError(f"The teacher's setting is {shown(self.setting)}: give 'ours' or 'paper'.")
+
+
+def _check_range(which: str, given: Any) -> None:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ConfigError(f"{which} is {shown(given)}: give (low, high), or None.")
+    low, high = (check_number(f"An end of {which}", end) for end in given)
+    if not low < high:
+        raise ConfigError(f"{which} is {shown(given)}: give (low, high) with low < high.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -148,6 +183,7 @@ class Task:
     to show of them; `lines` (by name, each some lists of points) lie behind, `interventions` has such for each."""
 
     def __post_init__(self) -> None:
+        self._check_types()
         names = [intervention.name for intervention in self.interventions]
         if len(set(names)) != len(names):
             raise ConfigError(f"Task '{self.name}' has interventions named {names}: give each a name of its own.")
@@ -156,11 +192,6 @@ class Task:
                 raise ConfigError(
                     f"Task '{self.name}' calls an intervention '{name}': that name is taken; choose another."
                 )
-        for what, number in (("horizon", self.horizon), ("n_units", self.n_units)):
-            if number < 1:
-                raise ConfigError(f"Task '{self.name}' has {what}={number}: give a whole number, at least 1.")
-        if self.deployment_steps < 1:
-            raise ConfigError(f"Task '{self.name}' has deployment_steps={self.deployment_steps}: give at least 1.")
         if self.constraint_form not in ("mean", "sum"):
             raise ConfigError(f"Task '{self.name}' has constraint_form={self.constraint_form!r}: give 'mean' or 'sum'.")
         if len({tuple(i.triggers) for i in self.interventions}) > 1:
@@ -172,12 +203,39 @@ class Task:
             if reference is not None:
                 self.intervention(reference)
 
+    def _check_types(self) -> None:
+        """A wrong argument is told at once, not by the first student."""
+        check_text("The name of a task", self.name)
+        its = f"of task '{self.name}'"
+        check_function(f"The make_env {its}", self.make_env, "that makes an environment")
+        check_predicates(f"The danger {its}", self.danger, "of a cisr.Move")
+        check_function(f"The success {its}", self.success, "of a cisr.Move")
+        if not isinstance(self.interventions, tuple | list):
+            raise ConfigError(
+                f"The interventions {its} are {shown(self.interventions)}: give a tuple of Interventions."
+            )
+        for intervention in self.interventions:
+            check_kind(f"An intervention {its}", intervention, Intervention, "a cisr.Intervention")
+        check_whole(f"Task '{self.name}' has horizon=", self.horizon)
+        check_whole(f"Task '{self.name}' has n_units=", self.n_units, 1, MOST_UNITS)
+        check_whole(f"Task '{self.name}' has deployment_steps=", self.deployment_steps)
+        for hook in ("reward", "twin", "model"):
+            if getattr(self, hook) is not None:
+                check_function(f"The {hook} {its}", getattr(self, hook), "or None")
+        check_function(f"The read_state {its}", self.read_state, "of an environment that returns its state (d,)")
+        check_function(f"The place {its}", self.place, "of an environment and a state (d,)")
+        check_number(f"The kappa {its}", self.kappa, 0)
+        check_number(f"The max_reward {its}", self.max_reward, 0)
+        if self.student is not None and not is_dataclass(self.student):
+            raise ConfigError(f"The student {its} is {shown(self.student)}: give a cisr.StudentConfig or Population.")
+        check_kind(f"The teaching {its}", self.teaching, Teaching, "a cisr.Teaching")
+
     def intervention(self, name: str) -> Intervention:
         """The intervention of that name; `none` is always there, and `Back-x` where the task has `rewind_like`."""
         for intervention in (*self.interventions, self._nothing()):
             if intervention.name == name:
                 return intervention
-        back = re.fullmatch(r"Back-(\d+)", name)
+        back = re.fullmatch(r"Back-(\d{1,9})", name)
         if back and self.rewind_like in self.intervention_names:
             return replace(self.intervention(str(self.rewind_like)), name=name, reset=Rewind(int(back[1])))
         known = ", ".join(i.name for i in (*self.interventions, NONE))

@@ -1,8 +1,11 @@
 """Counterexamples: files that are played again, anywhere, and pictures of them."""
 
 import json
+import os
 from dataclasses import replace
+from typing import ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 from classics import cart_pole
@@ -13,6 +16,7 @@ from cisr import Intervention, Rewind, get_task
 from cisr.audit.attack import falsify
 from cisr.audit.counterexample import Counterexample, replay
 from cisr.audit.episode_picture import draw
+from cisr.audit.last_frame import last_frames
 from cisr.errors import ConfigError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 
@@ -152,6 +156,43 @@ def test_pictures_show_rescues_and_the_failure(example, tmp_path):
 def test_the_environment_own_last_frame_is_shown_beside_its_states(tmp_path):
     thin = Intervention(name="thin", trigger=lambda s: abs(s[..., 2]) > 0.2, reset=Rewind(5), tau=0.1)
     fall = falsify(cart_pole, thin, budget=1_000, built_in=("sticky",)).counterexamples[0]
-    draw(cart_pole, fall, tmp_path / "pole.png", thin)
+    task = replace(cart_pole, interventions=(thin,))
+    (frame,), missing = last_frames(task, [fall])
+    assert missing is None
+    draw(task, fall, tmp_path / "pole.png", frame=frame)
     height, width, _ = imread(tmp_path / "pole.png").shape
     assert width > 2 * height and (0xCA, 0x98, 0x65) in colours(tmp_path / "pole.png"), "the pole's own colour"
+
+
+class Crashing(gymnasium.Wrapper):
+    """Its renderer takes the whole process with it."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+    def render(self):
+        os.abort()
+
+
+def test_a_renderer_that_crashes_leaves_the_picture_without_its_frame(tmp_path):
+    thin = Intervention(name="thin [/] one", trigger=lambda s: abs(s[..., 2]) > 0.2, reset=Rewind(5), tau=0.1)
+    crashing = replace(
+        cart_pole, make_env=lambda **options: Crashing(cart_pole.make_env(**options)), interventions=(thin,)
+    )
+    found = falsify(crashing, thin, budget=1_000, built_in=("sticky",))
+    frames = last_frames(crashing, found.counterexamples[:2])
+    assert frames.pictures == (None, None)
+    assert frames.missing == "the environment's renderer ended its process (signal 6)"
+    draw(crashing, found.counterexamples[0], tmp_path / "pole.png")
+    assert (tmp_path / "pole.png").exists()
+
+
+def test_attackers_that_do_not_fit_the_action_space_are_named():
+    def in_parts(**options):
+        env = cart_pole.make_env(**options)
+        env.action_space = gymnasium.spaces.Dict(push=env.action_space)
+        return env
+
+    with pytest.raises(ConfigError, match="attackers random, sticky do not fit the action space Dict"):
+        falsify(replace(cart_pole, make_env=in_parts), "none", budget=2_000)
+    with pytest.raises(ConfigError, match=r"The attacker 'hard' answered the action 7: give an element of Discrete"):
+        falsify(cart_pole, "none", budget=2_000, attackers={"hard": lambda state: 7}, built_in=())

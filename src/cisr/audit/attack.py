@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cisr.answers import check_environment
 from cisr.audit.counterexample import Counterexample, replay
 from cisr.audit.falsification import Attack, Falsification, Training, upper_bound
 from cisr.audit.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
 from cisr.audit.trained import Trained, train_attacker
-from cisr.audit.verdict import check_confidence
+from cisr.audit.verdict import check_attackers, check_budget, check_confidence
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.lesson import choose_lane
@@ -52,6 +53,8 @@ def falsify(
     `progress(what, steps)` hears of steps just taken.
     """
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
+    check_attackers(attackers)
+    check_budget(budget)
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
     check_confidence(confidence)
@@ -63,6 +66,7 @@ def falsify(
     if "trained" in names and (obstacle := _obstacle_to_training(task)):
         names.remove("trained")
         notes.append(f"no attacker was trained: {obstacle}")
+    _check_actions(task, names)
     share = _share(budget, names, horizon)
 
     trained: Trained | None = None
@@ -129,7 +133,7 @@ def _play(
 
     def episode() -> None:
         nonlocal steps
-        played = arena.play(attacker, derive_seed(seed, "episode", len(failed)))
+        played = arena.play(attacker, derive_seed(seed, "episode", len(failed)), f"The attacker '{name}'")
         failed.append(played.danger is not None)
         steps += len(played.turns)
         if failed[-1] and len(kept) < KEPT:
@@ -214,6 +218,19 @@ def _share(budget: int, names: Sequence[str], horizon: int) -> int:
             f"the attackers {', '.join(names)}{' and as much for training' * ('trained' in names)}."
         )
     return left // len(names)
+
+
+def _check_actions(task: Task, names: Sequence[str]) -> None:
+    """Attackers act by arrays: of actions in several parts, such as dictionaries, they know nothing."""
+    env = task.make_env()
+    check_environment(env)
+    space = env.action_space
+    env.close()
+    if space.shape is None or space.dtype is None:
+        raise ConfigError(
+            f"The attackers {', '.join(names)} do not fit the action space {space} of task '{task.name}': they act in "
+            f"Discrete, MultiDiscrete, MultiBinary and Box spaces; wrap the environment so that it has one of these."
+        )
 
 
 def _obstacle_to_training(task: Task) -> str | None:

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from cisr.audit.play import Arena, Episode, Turn
+from cisr.checks import shown
 from cisr.errors import ConfigError
+from cisr.files import read_json, write_text
 from cisr.intervention import Intervention
+from cisr.seeding import check_seed
 from cisr.task import Task
 
 FORMAT, VERSION = "cisr counterexample", 1
@@ -65,15 +68,11 @@ class Counterexample:
 
     def save(self, path: Path | str) -> None:
         """States may hold infinities and NaN: the file then has Python's words for them, which `load` understands."""
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
 
     @staticmethod
     def load(path: Path | str) -> Counterexample:
-        try:
-            fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"Cannot read a counterexample from {path}: {error}.") from error
-        return _from_json(fields, path)
+        return _from_json(read_json(path, "a counterexample from"), path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,18 +151,28 @@ def _from_json(fields: Any, path: Path | str) -> Counterexample:
             Turn(
                 action=turn["action"],
                 reward=float(turn["reward"]),
-                state=np.array(turn["state"]),
+                state=_vector(turn["state"]),
                 rescued=bool(turn["rescued"]),
-                put_to=None if turn["put_to"] is None else np.array(turn["put_to"]),
+                put_to=None if turn["put_to"] is None else _vector(turn["put_to"]),
             )
             for turn in fields["turns"]
         )
         if not turns:
             raise ValueError("it has no turns")
         episode = Episode(
-            seed=int(fields["seed"]), start=np.array(fields["start"]), turns=turns, danger=fields["danger"]
+            seed=check_seed(fields["seed"]), start=_vector(fields["start"]), turns=turns, danger=fields["danger"]
         )
         names = {name: str(fields[name]) for name in ("task", "scale", "intervention", "attacker")}
         return Counterexample(**names, episode=episode)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"The counterexample in {path} is damaged: {type(error).__name__}: {error}.") from error
+    except (ConfigError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"The counterexample in {path} is damaged: {type(error).__name__}: {error}; make it anew by `cisr audit`."
+        ) from error
+
+
+def _vector(numbers: Any) -> np.ndarray:
+    """A state (d,)."""
+    vector = np.array(numbers)
+    if vector.ndim != 1 or vector.dtype.kind not in "biuf":
+        raise ValueError(f"a state is {shown(numbers)}, not a list of numbers")
+    return vector

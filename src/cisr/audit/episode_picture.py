@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cisr.audit.counterexample import Counterexample, Reciting
-from cisr.audit.play import Arena, Episode
+from cisr.audit.counterexample import Counterexample
+from cisr.audit.play import Episode
+from cisr.files import writing
 from cisr.intervention import Intervention
 from cisr.task import Task
 
@@ -24,14 +23,18 @@ LAST = 12
 
 
 def draw(
-    task: Task, counterexample: Counterexample, path: Path | str, intervention: Intervention | None = None
+    task: Task,
+    counterexample: Counterexample,
+    path: Path | str,
+    intervention: Intervention | None = None,
+    frame: np.ndarray | None = None,
 ) -> None:
-    """Write a PNG; `intervention` need be given only where it is not one of the task's."""
+    """Write a PNG; `intervention` need be given only where it is not one of the task's. A `frame` that the environment
+    drew (see `last_frame`) is shown beside the way."""
     from matplotlib.figure import Figure
 
     episode, plan = counterexample.episode, task.floor_plan
     under = intervention or task.intervention(counterexample.intervention)
-    frame = None if plan else _last_frame(task, episode, under)
     figure = Figure(figsize=(6.4, 7.2) if plan else (11.0, 4.8) if frame is not None else (7.2, 4.8))
     figure.set_layout_engine("constrained")
     if plan:
@@ -52,7 +55,8 @@ def draw(
         f"{counterexample.attacker} play from seed {episode.seed}, {episode.rescues} rescues",
         fontsize=11,
     )
-    figure.savefig(path, dpi=130)
+    with writing(path) as aside:
+        figure.savefig(aside, dpi=130)
 
 
 def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
@@ -156,19 +160,3 @@ def _draw_in_states(axes: Axes, episode: Episode) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-
-
-def _last_frame(task: Task, episode: Episode, intervention: Intervention) -> np.ndarray | None:
-    """What the environment itself draws at the end; None where it cannot."""
-    env = task.make_env()
-    env.close()
-    if "rgb_array" not in (env.metadata.get("render_modes") or ()):
-        return None
-    visible = replace(task, make_env=lambda **options: task.make_env(render_mode="rgb_array", **options))
-    try:
-        with warnings.catch_warnings(), Arena(visible, intervention) as arena:
-            warnings.simplefilter("ignore")
-            arena.play(Reciting(episode), episode.seed)
-            return np.asarray(arena.env.render())
-    except Exception:  # no display, no pygame: the picture does without
-        return None

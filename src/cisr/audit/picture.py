@@ -11,6 +11,7 @@ import numpy as np
 from cisr.audit.exact import ExactAudit, InterventionAudit
 from cisr.audit.induced import Judged, judge
 from cisr.errors import ConfigError
+from cisr.files import writing
 from cisr.model import FiniteModel, model_of
 from cisr.task import Task
 
@@ -46,7 +47,8 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
     for panel, one in zip(panels, audit.interventions, strict=False):
         _panel(panel, task, judged, letters, one)
     figure.legend(handles=_legend(audit), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.1)
+    with writing(path) as aside:
+        figure.savefig(aside, dpi=150, bbox_inches="tight", pad_inches=0.1)
 
 
 def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: InterventionAudit) -> None:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
+from cisr.answers import check_environment
+from cisr.checks import shown
 from cisr.cmdp import InducedCMDPs
 from cisr.errors import CisrError, ConfigError, TaskError
 from cisr.intervention import Intervention
@@ -118,6 +120,7 @@ class Arena:
     def __init__(self, task: Task, intervention: Intervention) -> None:
         self._task = task
         self.env = task.make_env()
+        check_environment(self.env)
         self.space = self.env.action_space
         self._cmdp = InducedCMDPs(task, intervention, [self.env])
 
@@ -129,11 +132,11 @@ class Arena:
     ) -> None:
         self._cmdp.close()
 
-    def play(self, attacker: Attacker, seed: int) -> Episode:
-        """An episode to its end; it is a function of the attacker and the seed."""
+    def play(self, attacker: Attacker, seed: int, who: str = "An attacker") -> Episode:
+        """An episode to its end; it is a function of the attacker, called `who`, and the seed."""
         turns: list[Turn] = []
         try:
-            return self._play(attacker, seed, turns)
+            return self._play(attacker, seed, turns, who)
         except CisrError:
             raise
         except Exception as error:
@@ -142,12 +145,12 @@ class Arena:
                 f"step {len(turns) + 1} of the episode with seed {seed}: {error}"
             ) from error
 
-    def _play(self, attacker: Attacker, seed: int, turns: list[Turn]) -> Episode:
+    def _play(self, attacker: Attacker, seed: int, turns: list[Turn], who: str) -> Episode:
         observation, _ = self._cmdp.restart(0, seed)
         start = state = np.array(self._task.read_state(self.env))
         attacker.begin(derive_seed(seed, "attacker"))  # seeded alike, its draws would follow the environment's
         while True:
-            action = self._checked(attacker.act(observation, state))
+            action = self._checked(attacker.act(observation, state), who)
             step = self._cmdp.step(action[None])
             seen = self._cmdp.transition
             put = bool(seen.rescued[0]) and not step.terminated[0]
@@ -167,12 +170,12 @@ class Arena:
                 danger = outcome if outcome in self._task.dangers else None
                 return Episode(seed=seed, start=start, turns=tuple(turns), danger=danger)
 
-    def _checked(self, action: Any) -> np.ndarray:
+    def _checked(self, action: Any, who: str) -> np.ndarray:
         try:
             given = np.asarray(action, dtype=self.space.dtype)
         except (TypeError, ValueError):
             given = np.empty(0)
         whole = np.issubdtype(given.dtype, np.floating) or np.array_equal(given, action)  # 1.5 is no Discrete action
         if given.shape != self.space.shape or not whole or not self.space.contains(given):
-            raise ConfigError(f"An attacker answered the action {action!r}: give an element of {self.space}.")
+            raise ConfigError(f"{who} answered the action {shown(action)}: give an element of {self.space}.")
         return given

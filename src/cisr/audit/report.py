@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.audit.exact import ExactAudit, exact_audit
-from cisr.audit.verdict import EventualSafety, check_confidence, eventual_safety
-from cisr.errors import ConfigError
+from cisr.audit.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.checks import check_names
+from cisr.classroom.classroom import check_workers
 from cisr.identity import audited
 from cisr.intervention import NONE
-from cisr.lesson import AUDIT
+from cisr.lesson import AUDIT, check_task_given
 from cisr.model import model_of
 from cisr.seeding import check_seed
 from cisr.store import Store
@@ -123,8 +124,12 @@ def audit(
     A finite task is audited exactly. Everything else is attacked for about `budget` environment steps for each
     intervention; `attackers` are scripted worst cases by name, state (d,) -> action.
     """
+    check_task_given(task)
     check_confidence(confidence)
     check_seed(seed)
+    check_workers(n_workers)
+    check_budget(budget)
+    check_attackers(attackers)
     attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
     return _audit(task, interventions, {"budget": budget, **attack}, progress)
 
@@ -135,8 +140,8 @@ def quick_audit(task: Task, progress: Progress = lambda what, steps: None) -> Au
 
 
 def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], progress: Progress) -> AuditReport:
-    if isinstance(names, str):
-        raise ConfigError(f"The interventions to audit are {names!r}: give a list of names.")
+    if names is not None:
+        check_names("The interventions to audit", names)
     chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
     for name in chosen:
         task.intervention(name)

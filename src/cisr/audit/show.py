@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
+from rich.text import Text
 
 from cisr.audit.exact import ExactAudit
 from cisr.audit.report import AuditReport, Verdict
+from cisr.files import plain
 from cisr.task import Task
 
 COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
@@ -20,7 +22,9 @@ def verdict_table(report: AuditReport) -> Table:
     for column in ("intervention", "safe while learning", "because", "eventual safety"):
         table.add_column(column, overflow="fold")
     for verdict in report.verdicts:
-        status = f"[{COLOURS[verdict.status]}]{verdict.status}[/]" + ("" if verdict.counts else " (for information)")
+        status = Text(verdict.status, COLOURS[verdict.status])
+        if not verdict.counts:
+            status = Text.assemble(status, " (for information)")
         table.add_row(verdict.name, status, verdict.reason, _eventual(verdict))
     return table
 
@@ -78,19 +82,30 @@ def attack_table(report: AuditReport) -> Table | None:
     return table
 
 
-def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> list[Path]:
+class Kept(NamedTuple):
+    """Counterexamples on disk."""
+
+    paths: tuple[Path, ...]
+    missing: str | None
+    """Why their pictures do without the environment's own last frame, where that is no matter of course."""
+
+
+def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> Kept:
     """Each counterexample as a file that can be replayed, with a picture beside it; those of `none` are no news."""
     from cisr.audit.episode_picture import draw
+    from cisr.audit.last_frame import last_frames
 
-    kept = []
-    for verdict in report.verdicts:
-        examples = () if verdict.falsification is None or not verdict.counts else verdict.falsification.counterexamples
-        for number, example in enumerate(examples, 1):
-            path = folder / f"{verdict.name}-{example.attacker}-{number}.json"
-            example.save(path)
-            draw(task, example, path.with_suffix(".png"))
-            kept.append(path)
-    return kept
+    examples = {
+        folder / f"{plain(verdict.name)}-{plain(example.attacker)}-{number}.json": example
+        for verdict in report.verdicts
+        if verdict.falsification is not None and verdict.counts
+        for number, example in enumerate(verdict.falsification.counterexamples, 1)
+    }
+    frames = last_frames(task, tuple(examples.values()))
+    for (path, example), frame in zip(examples.items(), frames.pictures, strict=True):
+        example.save(path)
+        draw(task, example, path.with_suffix(".png"), frame=frame)
+    return Kept(tuple(examples), frames.missing)
 
 
 def in_one_line(kept: Mapping[str, Any]) -> str:

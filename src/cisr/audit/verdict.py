@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,10 +12,14 @@ import numpy as np
 
 from cisr.audit.induced import NOWHERE, Induced
 from cisr.audit.reachability import Reach, explore, failing_moves
+from cisr.checks import check_function, check_kind, check_number, check_whole, shown
 from cisr.constraints import Form, tolerances
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.model import FiniteModel, said
+
+MOST_BUDGET = 10**8
+"""Steps of attacks: what scouts saw is kept in memory."""
 
 State = tuple[float, ...]
 Status = Literal["certified", "refuted", "undecided"]
@@ -265,6 +269,19 @@ def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
     return [(k, total[key]) for key, k in first.items()]
 
 
+def check_budget(budget: int) -> None:
+    check_whole("The budget of steps", budget, 1, MOST_BUDGET)
+
+
+def check_attackers(attackers: Any) -> None:
+    """Scripted attackers by name, or None."""
+    if attackers is None:
+        return
+    check_kind("The attackers", attackers, Mapping, "a dictionary from names to functions of a state (d,)")
+    for name, script in attackers.items():
+        check_function(f"The attacker {shown(name)}", script, "of a state (d,) that returns an action")
+
+
 def check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
+    if not 0 < check_number("The confidence", confidence) < 1:
         raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")

@@ -22,7 +22,6 @@ observations gets.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import subprocess
 import time
@@ -32,12 +31,15 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+from cisr.checks import MOST_STUDENTS, check_kind, check_whole
 from cisr.classroom import Batch, Batching, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
+from cisr.classroom.classroom import MOST_WORKERS
 from cisr.classroom.executors import start_process
 from cisr.classroom.worker import Broken, receive, send
 from cisr.compilation import accelerator_bytes
 from cisr.curricula import Fixed
 from cisr.errors import CisrError, ConfigError
+from cisr.registrations import registrations
 from cisr.seeding import check_seed, derive_seed
 from cisr.store import Store
 from cisr.students.config import StudentConfig, student_of
@@ -47,6 +49,7 @@ OWN_LANES = ("compiled", "gymnasium")
 BASELINES = ("sb3", "sb3-plain")
 LANES = (*OWN_LANES, *BASELINES)
 STUDENTS_FOR_A_CORE, STUDENTS_FOR_AN_ACCELERATOR = 4, 256
+MOST_REPETITIONS, LONGEST = 1_000, 86_400.0
 ENDLESS = 1_000_000
 """Units of a student that is stopped by the clock."""
 
@@ -128,11 +131,16 @@ def bench(
     for name in lanes:
         if name not in LANES:
             raise ConfigError(f"There is no lane '{name}' to measure: choose from {', '.join(LANES)}.")
-    for what, number in (("repetitions", repetitions), ("students in a batch", students), ("cores", cores)):
-        if number is not None and number < 1:
-            raise ConfigError(f"The number of {what} is {number}: give a whole number, at least 1.")
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ConfigError(f"The time to measure is {seconds:g} seconds: give a number above 0.")
+    for what, number, most in (
+        ("repetitions", repetitions, MOST_REPETITIONS),
+        ("students in a batch", students, MOST_STUDENTS),
+        ("cores", cores, MOST_WORKERS),
+    ):
+        if number is not None:
+            check_whole(f"The number of {what}", number, 1, most)
+    check_kind("The time to measure", seconds, (int, float), "a number of seconds")
+    if not 0 < seconds <= LONGEST:
+        raise ConfigError(f"The time to measure is {seconds:g} seconds: give a number above 0, at most {LONGEST:g}.")
     check_seed(seed)
     if intervention is None:
         intervention = (*task.intervention_names, "none")[0]
@@ -284,6 +292,7 @@ def _sb3_rate(work: Work, n_processes: int) -> float:
     processes = [start_process("cisr.bench.sb3", JAX_PLATFORMS="cpu") for _ in range(n_processes)]
     try:
         for k, process in enumerate(processes):
+            _tell(process, registrations())
             _tell(process, work._replace(seed=derive_seed(work.seed, k)))
         for process in processes:
             _hear(process)

@@ -11,7 +11,7 @@ from cisr.bench import BASELINES, Throughput
 
 
 def throughput_table(found: Throughput) -> Table:
-    table = Table(title="Median over turns \\[lowest, highest]", title_justify="left")
+    table = Table(title="Median over turns [lowest, highest]", title_justify="left")
     baselines = [lane for lane in found.rates if lane in BASELINES]
     table.add_column("lane")
     for column in ("steps/s", *(f"times {baseline}" for baseline in baselines)):
@@ -41,5 +41,4 @@ def what_is_compared(found: Throughput) -> str:
 
 
 def _spread(numbers: Sequence[float], form: str) -> str:
-    """The brackets are escaped, as rich would read them as markup."""
-    return f"{median(numbers):{form}} \\[{min(numbers):{form}}, {max(numbers):{form}}]"
+    return f"{median(numbers):{form}} [{min(numbers):{form}}, {max(numbers):{form}}]"

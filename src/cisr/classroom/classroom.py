@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
+from cisr.checks import check_whole
 from cisr.classroom.executors import Executor, InThisProcess, Processes
 from cisr.classroom.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
 from cisr.classroom.worker import Job
 from cisr.compilation import accelerator_bytes
-from cisr.errors import ConfigError
 
 BYTES_PER_STUDENT = 2**26
 """What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
+
+
+MOST_WORKERS = 1_000
+
+
+def check_workers(n_workers: int | None) -> None:
+    """None stands for one on each core, 0 for none but this process."""
+    if n_workers is not None:
+        check_whole("The number of workers", n_workers, 0, MOST_WORKERS)
 
 
 class Batching(NamedTuple):
@@ -66,8 +75,7 @@ class Classroom:
         n_workers: int | None = None,
         listener: Callable[[Batch, Event], None] = lambda batch, event: None,
     ) -> None:
-        if n_workers is not None and n_workers < 0:
-            raise ConfigError(f"The number of workers is {n_workers}: give 0 (this process) or more.")
+        check_workers(n_workers)
         self.lesson = lesson
         self.register = register
         self.batching = batching

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 import gymnasium
 import numpy as np
 
+from cisr.answers import check_environment
 from cisr.classroom.lane import Deployed, Lane, UnitSummary
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson, Progress
 from cisr.classroom.rows import Rows
@@ -30,6 +31,7 @@ from cisr.task import Task
 def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
     """What students of the task see and do; complains about spaces that they cannot handle."""
     env = task.make_env()
+    check_environment(env)
     seen, done = env.observation_space, env.action_space
     env.close()
     if not isinstance(done, gymnasium.spaces.Discrete) or done.start != 0:

@@ -23,7 +23,8 @@ from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
 from cisr.compilation import is_out_of_memory, set_up_jax
-from cisr.errors import CisrError, described
+from cisr.errors import CisrError, ConfigError, described
+from cisr.registrations import Registrations, registrations
 
 _LENGTH = struct.Struct("<Q")
 
@@ -66,22 +67,48 @@ def messages_out() -> IO[bytes]:
 
 
 def send(stream: IO[bytes], message: Any) -> None:
-    """Task and policies may hold lambdas and things from __main__: cloudpickle carries those."""
+    """Task and policies may hold lambdas and things from __main__: cloudpickle carries those. Before a lesson goes what
+    its environments are registered as."""
+    if isinstance(message, Lesson):
+        _write(stream, registrations())
+    _write(stream, message)
+
+
+def _write(stream: IO[bytes], message: Any) -> None:
     import cloudpickle
 
-    data = cloudpickle.dumps(message)
+    try:
+        data = cloudpickle.dumps(message)
+    except Exception as error:  # locks, open files, generators
+        raise ConfigError(
+            f"The task cannot be sent to a worker process: {described(error)}. Make what cannot be pickled inside "
+            f"make_env, or train in this process: --workers 0."
+        ) from error
     stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> Iterator[Any]:
-    """Messages until the stream ends."""
+    """Messages until the stream ends; one that cannot be read here is Broken."""
     while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
         (length,) = _LENGTH.unpack(header)
         data = stream.read(length)
         if len(data) < length:  # the sender died in the middle of a message
             return
-        yield pickle.loads(data)
+        message = _loaded(data)
+        if isinstance(message, Registrations):
+            message.register()
+        else:
+            yield message
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:  # the user's own classes may do anything when they are loaded
+        what = "What was sent to a worker process cannot be loaded there"
+        said = f"{what}: {described(error)}. Mend it, or train in this process: --workers 0."
+        return Broken(said, True, traceback.format_exc())
 
 
 def events_of(job: Job) -> Iterator[Event]:
@@ -118,11 +145,14 @@ def main() -> None:
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
     send(outbox, Ready())
-    lesson: Lesson | None = None
+    lesson: Lesson | Broken | None = None
     while True:
         message = inbox.get()
-        if isinstance(message, Lesson):
+        if isinstance(message, Lesson | Broken):
             lesson = message
+            continue
+        if isinstance(lesson, Broken):
+            send(outbox, lesson)
             continue
         try:
             for event in events_of(message._replace(lesson=lesson)):

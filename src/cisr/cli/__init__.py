@@ -1,21 +1,29 @@
-"""The command line. Bad input gets one line and exit code 2, a run in which nobody finished exit code 1; `--debug`
-shows the traceback instead."""
+"""The command line. Bad input gets one line and exit code 2, a run in which nobody finished exit code 1, an error that
+nobody foresaw exit code 3; `--debug` shows the traceback instead."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
 
 from cisr.cli.auditing import audit
 from cisr.cli.comparing import compare
 from cisr.cli.console import app, complain
 from cisr.cli.listing import bench, report, tasks
 from cisr.cli.reproducing import reproduce
+from cisr.cli.streams import guarded_streams
 from cisr.cli.training import train
 from cisr.compilation import is_out_of_memory
-from cisr.errors import CisrError, NobodyFinished
+from cisr.errors import CisrError, NobodyFinished, described
 
 __all__ = ["main"]
+
+UsageError: Any = typer.BadParameter.__base__
+"""What typer raises for words that it cannot make sense of."""
 
 for _command in (tasks, audit, train, compare, reproduce, report, bench):
     app.command()(_command)
@@ -24,19 +32,32 @@ for _command in (tasks, audit, train, compare, reproduce, report, bench):
 def main(arguments: Iterable[str] | None = None) -> None:
     """The console script `cisr`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if "--debug" in words:
-        app(words, standalone_mode=True)
-        return
+    with guarded_streams():
+        raise SystemExit(_run([word for word in words if word != "--debug"], debug="--debug" in words))
+
+
+def _run(words: list[str], debug: bool) -> int:
+    """Returns the exit code."""
     try:
-        app(words, standalone_mode=True)
-    except NobodyFinished as error:
-        complain(str(error))
-        raise SystemExit(1) from None
-    except CisrError as error:
-        complain(str(error))
-        raise SystemExit(2) from None
+        return app(words or ["--help"], standalone_mode=False) or 0
     except Exception as error:
-        if not is_out_of_memory(error):
+        if debug:
             raise
-        complain(f"Out of memory: {error}. Finished units are kept: free memory and run the same command again.")
-        raise SystemExit(2) from None
+        message, code = _answer(error, words)
+        complain(message)
+        return code
+
+
+def _answer(error: Exception, words: Sequence[str]) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    if isinstance(error, CisrError):
+        return str(error), 1 if isinstance(error, NobodyFinished) else 2
+    if isinstance(error, UsageError):
+        return f"{error.format_message().rstrip('.')}, in: cisr {shlex.join(words)}. See {_help(error)}.", 2
+    if is_out_of_memory(error):
+        return f"Out of memory: {error}. Finished units are kept: free memory and run the same command again.", 2
+    return f"Nobody foresaw this error: {described(error)}. Run the same with --debug to see where it comes from.", 3
+
+
+def _help(error: Any) -> str:
+    return f"{error.ctx.command_path if error.ctx else 'cisr'} --help"

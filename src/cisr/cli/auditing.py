@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +21,9 @@ from cisr.cli.console import (
     err,
     interruptible,
     out,
-    plain,
     write_json,
-    writing,
 )
+from cisr.files import check_targets, plain
 from cisr.task import Task
 from cisr.tasks import get_task, papers_kind
 
@@ -63,6 +63,7 @@ def audit(
 
     task = get_task(task_name, scale.value, student or papers_kind(task_name, scale.value))
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
+    check_targets({"--out": folder / "map.png", "--json": json_path}, [] if replay is None else [replay])
     if replay is not None:
         _replay(task, replay, folder)
         return
@@ -84,19 +85,21 @@ def audit(
         out.print(show.task_line(found.exact), soft_wrap=True)
     if (attacks := show.attack_table(found)) is not None:
         out.print(attacks)
-    for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes):
-        out.print(line, soft_wrap=True, markup=False)
+    notes = [f"{v.name}: {note}" for v in found.verdicts if v.falsification for note in v.falsification.notes]
+    for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
+        out.print(line, soft_wrap=True)
     if found.exact is not None and task.floor_plan is not None:
         from cisr.audit.picture import audit_map
 
         picture = folder / "map.png"
-        with writing(picture):
-            audit_map(task, found.exact, picture)
-        out.print(f"Map: {picture}", soft_wrap=True)
-    with writing(folder / "counterexamples"):
-        kept = show.keep_counterexamples(task, found, folder)
-    for path in kept:
-        out.print(f"Counterexample: cisr audit {task_name} --replay {path}", soft_wrap=True, markup=False)
+        audit_map(task, found.exact, picture)
+        out.print(f"Map: {shlex.quote(str(picture))}", soft_wrap=True)
+    kept = show.keep_counterexamples(task, found, folder)
+    if kept.missing is not None:
+        out.print(f"Pictures do without the last frame: {kept.missing}", soft_wrap=True)
+    for path in kept.paths:
+        again = shlex.join(["cisr", "audit", task_name, "--replay", str(path)])
+        out.print(f"Counterexample: {again}", soft_wrap=True)
     write_json(json_path, found.to_json())
     if found.refuted:
         raise SystemExit(1)
@@ -107,14 +110,17 @@ def _replay(task: Task, path: Path, folder: Path) -> None:
     from cisr.audit.counterexample import Counterexample
     from cisr.audit.counterexample import replay as play_again
     from cisr.audit.episode_picture import draw
+    from cisr.audit.last_frame import last_frames
 
     example = Counterexample.load(path)
     again = play_again(task, example)
-    out.print(str(example) + ".", soft_wrap=True, markup=False)
+    out.print(str(example) + ".", soft_wrap=True)
     if not again:
-        out.print(f"The replay differs: {again.difference}", soft_wrap=True, markup=False)
+        out.print(f"The replay differs: {again.difference}", soft_wrap=True)
         raise SystemExit(1)
     picture = folder / f"{path.stem}-replay.png"
-    with writing(picture):
-        draw(task, example, picture)
-    out.print(f"The replay is the same, step by step. Picture: {picture}", soft_wrap=True)
+    (frame,), missing = last_frames(task, [example])
+    draw(task, example, picture, frame=frame)
+    if missing is not None:
+        out.print(f"The picture does without the last frame: {missing}", soft_wrap=True)
+    out.print(f"The replay is the same, step by step. Picture: {shlex.quote(str(picture))}", soft_wrap=True)

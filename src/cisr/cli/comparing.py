@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -32,10 +33,10 @@ from cisr.cli.console import (
     interruptible,
     out,
     write_json,
-    writing,
 )
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
 from cisr.errors import ConfigError
+from cisr.files import check_targets
 from cisr.lesson import load_student
 from cisr.reproduce import published_teachers
 from cisr.store import Store
@@ -86,10 +87,11 @@ def compare(
 ) -> None:
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     from cisr import differences
+    from cisr.compare import check_n_students
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
     from cisr.report.elsewhere import students_in
-    from cisr.report.figures import check_scenery, rescues_figure
+    from cisr.report.figures import check_picture, check_scenery, learning_curves, rescues_figure
     from cisr.report.film import check_film, film, median_student
     from cisr.report.tables import comparison_table, differences_table
     from cisr.trajectories import by_student
@@ -101,11 +103,18 @@ def compare(
             task.intervention(name)
     under = "none" if evaluate_in is Evaluation.M else str(task.safe_evaluation)
     elsewhere = students_in(against, task.name, list(policies), under) if against is not None else {}
-    if video is not None:
-        check_film(video, task)
+    path = store or default_store(task, usual_kind(task_name), seed)
+    for picture in (figure, trajectories):
+        if picture is not None:
+            check_picture(picture)
     if trajectories is not None:
         check_scenery(task)
-    path = store or default_store(task, usual_kind(task_name), seed)
+    targets = {"--store": path, "--figure": figure, "--video": video, "--trajectories": trajectories}
+    read = [Path(text) for text in curricula if os.path.isfile(text)] + ([] if against is None else [against])
+    check_targets({**targets, "--json": json_path}, read)
+    if video is not None:
+        check_film(video, task)
+    check_n_students(students, len(policies))
     began = time.monotonic()
     with Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
@@ -127,12 +136,10 @@ def compare(
                 listener=meter,
             )
         if video is not None:
-            with writing(video):
-                film(opened, task, comparison.transcripts, video, seed=seed)
+            film(opened, task, comparison.transcripts, video, seed=seed)
         shown = median_student(next(iter(comparison.transcripts.values())))
         if trajectories is not None and shown is not None:
-            with writing(trajectories):
-                rescues_figure(task, trajectories, act=by_student(load_student(opened, task, shown)), seed=seed)
+            rescues_figure(task, trajectories, act=by_student(load_student(opened, task, shown)), seed=seed)
     out.print(comparison_table(comparison))
     if len(policies) > 1:
         out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))
@@ -147,10 +154,7 @@ def compare(
         soft_wrap=True,
     )
     if figure is not None:
-        from cisr.report.figures import learning_curves
-
-        with writing(figure):
-            learning_curves(comparison, figure)
+        learning_curves(comparison, figure)
         out.print(f"Learning curves: {figure}", soft_wrap=True)
     if video is not None:
         out.print(f"Film: {video}", soft_wrap=True)
@@ -183,7 +187,7 @@ def parse_curricula(texts: Sequence[str], task: Task) -> dict[str, CurriculumPol
 
 
 def _of_file(text: str, path: Path, task: Task) -> CurriculumPolicy:
-    if path.suffix != ".json" and not path.exists():
+    if path.suffix != ".json" and not os.path.exists(path):
         known = ", ".join((*task.intervention_names, *published_teachers(task.name), "none", "bandit"))
         raise ConfigError(f"There is no curriculum '{text}': give a JSON file or one of {known}.")
     return load_policy(path)
@@ -193,6 +197,6 @@ def _named(text: str, task: Task) -> CurriculumPolicy | None:
     """The curriculum that goes by this name; None where there is none."""
     if text == "bandit":
         return Bandit(task.choices)
-    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d+", text):
+    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d{1,9}", text):
         return named_policy(text, task.n_units)
     return published_teachers(task.name).get(text)

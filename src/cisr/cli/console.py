@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -15,21 +14,26 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cisr.errors import ConfigError
+from cisr.files import plain, write_text
 from cisr.task import Task
 
 app = typer.Typer(
     help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
-out = Console(width=None if sys.stdout.isatty() else 130)
+def _console(**settings: Any) -> Console:
+    """Names, paths and errors are the user's: brackets and colons in them are no markup."""
+    return Console(markup=False, emoji=False, **settings)
 
 
-err = Console(stderr=True)
+out = _console(width=None if sys.stdout is not None and sys.stdout.isatty() else 130)
+
+
+err = _console(stderr=True)
 
 
 class Scale(StrEnum):
@@ -61,7 +65,10 @@ class Evaluation(StrEnum):
 
 
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="A built-in task, or your own as package.module:attribute.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="A built-in task, or your own as module:attribute or path/to/file.py:attribute."
+    ),
 ]
 
 
@@ -149,11 +156,6 @@ def default_store(task: Task, usual: str | None, seed: int, prefix: str = "") ->
     return Path("runs") / f"{prefix}{plain(name)}.sqlite"
 
 
-def plain(name: str) -> str:
-    """A name that can be part of a file's."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
-
-
 def ago(began: float) -> str:
     seconds = time.monotonic() - began
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
@@ -173,8 +175,7 @@ def describe(policy: dict[str, Any]) -> str:
 
 def write_json(path: Path | None, record: dict[str, Any]) -> None:
     if path is not None:
-        with writing(path):
-            path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(record, indent=2) + "\n")
 
 
 @contextmanager
@@ -187,15 +188,11 @@ def interruptible(left: str = "Finished units are kept: run the same command aga
         raise SystemExit(130) from None
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn a file that cannot be written into one line."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"Cannot write {path}: {error}.") from error
+LONGEST_WORD = 300
 
 
 def complain(message: str) -> None:
-    print(f"cisr: {' '.join(message.split())}", file=sys.stderr)
+    """One line on standard error, whatever the message holds: endless words are cut, control characters are shown."""
+    words = (word if len(word) <= LONGEST_WORD else f"{word[:40]}…{word[-20:]}" for word in message.split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(words))
+    print(f"cisr: {line}", file=sys.stderr)

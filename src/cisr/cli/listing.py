@@ -19,12 +19,14 @@ from cisr.cli.console import (
     out,
     write_json,
 )
+from cisr.files import check_targets
 from cisr.lesson import student_config
 from cisr.tasks import BUILT_IN, SCALES, get_task, papers_kind, student_kinds
 
 
 def tasks(json_path: JsonOption = None) -> None:
     """List tasks, their interventions, their kinds of students and these students' defaults."""
+    check_targets({"--json": json_path})
     table = Table(title="Tasks", title_justify="left")
     for column in ("task", "scale", "interventions (τ)", "students", "what it is"):
         table.add_column(column)
@@ -75,6 +77,7 @@ def bench(
     from cisr.bench import bench as measure
     from cisr.bench.table import throughput_table, what_is_compared
 
+    check_targets({"--json": json_path})
     found = measure(
         get_task(task_name, scale.value, student or papers_kind(task_name, scale.value)),
         intervention=intervention,
@@ -83,12 +86,12 @@ def bench(
         seconds=seconds,
         students=students,
         seed=seed,
-        say=lambda line: err.print(line, soft_wrap=True, markup=False, highlight=False),
+        say=lambda line: err.print(line, soft_wrap=True, highlight=False),
     )
     out.print(throughput_table(found))
     out.print(what_is_compared(found), soft_wrap=True)
     for line in found.left_out:
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
     write_json(json_path, found.to_json())
 
 
@@ -102,4 +105,4 @@ def report(
     """Write the HTML report on a store: one page that needs no network. A study may still be running on the store."""
     from cisr.report.page import write_page
 
-    out.print(str(write_page(store, target)), soft_wrap=True, markup=False, highlight=False)
+    out.print(str(write_page(store, target)), soft_wrap=True, highlight=False)

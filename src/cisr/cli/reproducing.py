@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
     FreshOption,
@@ -31,11 +32,13 @@ from cisr.cli.console import (
     interruptible,
     out,
     write_json,
-    writing,
 )
 from cisr.cli.training import what_is_safe
+from cisr.compare import check_n_students
 from cisr.errors import ConfigError
+from cisr.files import check_suffix, check_targets
 from cisr.report.words import belief_in_words
+from cisr.seeding import check_seed
 from cisr.store import Store
 from cisr.task import Task
 from cisr.tasks import EXPLORER, get_task, papers_kind
@@ -51,6 +54,14 @@ class Part(NamedTuple):
     task: Task
     store: Path
     figure: Path
+
+    @property
+    def targets(self) -> dict[str, Path]:
+        return {
+            "--store": self.store,
+            "--figure": self.figure.with_suffix(".png"),
+            "PDF": self.figure.with_suffix(".pdf"),
+        }
 
 
 def reproduce(
@@ -86,6 +97,12 @@ def reproduce(
     from cisr.report.tables import ways_table
 
     parts = _parts(task_name, scale, student, way, store, figure, seed)
+    targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
+    check_targets({**targets, "--json": json_path})
+    check_workers(workers)
+    check_seed(seed)
+    reproduction.check_n_teachers(teachers)
+    check_n_students(students, teachers)
     shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "lane": lane.value, "batch": batch}
     done: dict[Way, Reproduction] = {}
     began = time.monotonic()
@@ -103,7 +120,7 @@ def reproduce(
             with interruptible():
                 reproduction.plan(part.task, opened, **shared, fresh=fresh)
                 if (safe := what_is_safe(part.task, opened)) != said:
-                    out.print(safe, soft_wrap=True, markup=False, highlight=False)
+                    out.print(safe, soft_wrap=True, highlight=False)
             meter.already(opened.transcripts(), part.way)
             stores.append(opened)
             said = safe
@@ -137,6 +154,8 @@ def _parts(
     papers = papers_kind(task_name, scale.value)
     task = get_task(task_name, scale.value, student or papers)
     path = store or default_store(task, papers, seed, "reproduce-")
+    if figure is not None:
+        check_suffix(figure, (".png", ".pdf"))
     only = Part(Way.paper, task, path, figure or path.with_suffix(".png"))
     if student is not None or way is Way.paper:
         return [only]
@@ -159,8 +178,7 @@ def _show(result: Reproduction, part: Part, took: str) -> None:
             belief = result.beliefs[number - 1] if kind == OPTIMIZED else None
             if belief is not None:
                 out.print(f"  {belief_in_words(belief)}", soft_wrap=True)
-    with writing(part.figure):
-        learning_curves(result.pictured(), part.figure.with_suffix(".png"), part.figure.with_suffix(".pdf"))
+    learning_curves(result.pictured(), part.figure.with_suffix(".png"), part.figure.with_suffix(".pdf"))
     out.print(
         f"This run took {took}; results are kept in {part.store}, weights beside it; the figure is {part.figure}",
         soft_wrap=True,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -32,9 +33,9 @@ from cisr.cli.console import (
     interruptible,
     out,
     write_json,
-    writing,
 )
 from cisr.curricula import save_policy
+from cisr.files import check_targets
 from cisr.lesson import check_finished
 from cisr.report.words import belief_in_words
 from cisr.store import Round, Store
@@ -80,6 +81,8 @@ def train(
     task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, **changes))
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
+    check_targets({"--store": path, "--curriculum": target, "--json": json_path})
+    check_workers(workers)
     began = time.monotonic()
     with Store(path) as opened:
         study = Study(
@@ -106,12 +109,11 @@ def train(
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
         with interruptible():
             study.settle(opened)
-            out.print(what_is_safe(task, opened), soft_wrap=True, markup=False, highlight=False)
+            out.print(what_is_safe(task, opened), soft_wrap=True, highlight=False)
         meter.already(opened.transcripts("study/"))
         with meter, interruptible():
             result = study.run(meter, show_round)
-    with writing(target):
-        save_policy(result.policy, target)
+    save_policy(result.policy, target)
     check_finished(result.transcripts)
     tried = f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students"
     out.print(f"{tried}; this run took {ago(began)}.")

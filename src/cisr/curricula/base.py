@@ -6,9 +6,12 @@ a thousand students can share a policy and any dependence on history is possible
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+
+from cisr.checks import shown
+from cisr.errors import ConfigError
 
 Stage = Any
 """What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries).
@@ -25,6 +28,7 @@ class Observation(NamedTuple):
     """Mean value of the rescue constraint: rescues beyond the tolerance."""
 
 
+@runtime_checkable
 class CurriculumPolicy(Protocol):
     """A policy's stage moves on *before* each unit, the first included; the stage then says what to use."""
 
@@ -37,6 +41,14 @@ class CurriculumPolicy(Protocol):
     def next_stage(self, stage: Stage, observed: Any, rng: np.random.Generator) -> Stage: ...
     def intervention(self, stage: Stage) -> str: ...
     def to_json(self) -> dict[str, Any]: ...
+
+
+def check_policy(label: str, policy: Any) -> None:
+    if isinstance(policy, type) or not isinstance(policy, CurriculumPolicy):
+        raise ConfigError(
+            f"The curriculum '{label}' is {shown(policy)}: give a curriculum policy, such as Fixed('none'), "
+            f"Switching(…) or load_policy(path)."
+        )
 
 
 def fresh_starts(stage: Stage) -> int:

@@ -12,6 +12,7 @@ from cisr.curricula.base import CurriculumPolicy
 from cisr.curricula.patient import Patient
 from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold
 from cisr.errors import ConfigError
+from cisr.files import read_json, write_text
 
 
 def policy_from_json(fields: Any) -> CurriculumPolicy:
@@ -31,20 +32,15 @@ def policy_from_json(fields: Any) -> CurriculumPolicy:
 
 
 def load_policy(path: Path | str) -> CurriculumPolicy:
+    fields = read_json(path, "the curriculum file")
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read the curriculum file {path}: {error}.") from error
-    try:
-        return policy_from_json(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"The curriculum file {path} is not JSON (line {error.lineno}: {error.msg}).") from error
+        return policy_from_json(fields)
     except ConfigError as error:
         raise ConfigError(f"In the curriculum file {path}: {error}") from error
 
 
 def save_policy(policy: CurriculumPolicy, path: Path | str) -> None:
-    Path(path).write_text(json.dumps(policy.to_json(), indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(policy.to_json(), indent=2) + "\n")
 
 
 def _switching(fields: Mapping[str, Any]) -> Switching:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cisr.checks import check_kind, check_names, check_number, check_text, shown
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.errors import ConfigError
@@ -25,9 +25,8 @@ class Threshold:
     """Violation it may still show: rescues beyond the tolerance."""
 
     def __post_init__(self) -> None:
-        for name, number in (("min_return", self.min_return), ("max_violation", self.max_violation)):
-            if not math.isfinite(number):
-                raise ConfigError(f"A threshold's {name} is {number}: give a finite number.")
+        check_number("A threshold's min_return", self.min_return)
+        check_number("A threshold's max_violation", self.max_violation)
 
     def passed(self, observed: Observation) -> bool:
         return observed.mean_return >= self.min_return and observed.violation <= self.max_violation
@@ -46,6 +45,11 @@ class Switching:
     first_stage: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
+        check_names("A curriculum's interventions", self.interventions)
+        if not isinstance(self.thresholds, tuple | list):
+            raise ConfigError(f"A curriculum's thresholds are {shown(self.thresholds)}: give a tuple of Thresholds.")
+        for threshold in self.thresholds:
+            check_kind("A curriculum's threshold", threshold, Threshold, "a cisr.Threshold")
         if len(self.interventions) != len(self.thresholds) + 1:
             raise ConfigError(
                 f"{len(self.interventions)} interventions with {len(self.thresholds)} thresholds: "
@@ -105,6 +109,9 @@ class Fixed:
     name: str
     first_stage: ClassVar[int] = 0
 
+    def __post_init__(self) -> None:
+        check_text("The intervention of a fixed curriculum", self.name)
+
     @property
     def interventions_used(self) -> tuple[str, ...]:
         return (self.name,)
@@ -127,6 +134,7 @@ class Schedule:
     first_stage: ClassVar[int] = -1
 
     def __post_init__(self) -> None:
+        check_names("A schedule's interventions", self.interventions)
         if not self.interventions:
             raise ConfigError("A schedule names no interventions: give one for each unit, at least one.")
 
@@ -158,6 +166,7 @@ class Bandit:
     first_stage: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        check_names("A bandit's interventions", self.interventions)
         if not self.interventions:
             raise ConfigError("A bandit names no interventions: give at least one.")
 
@@ -191,6 +200,6 @@ class Bandit:
 
 def named_policy(name: str, n_units: int) -> CurriculumPolicy:
     """`none`, Back-x (a fixed rewind of x steps), Incremental-x (it grows by x with every unit), or an intervention."""
-    if grown := re.fullmatch(r"Incremental-(\d+)", name):
+    if grown := re.fullmatch(r"Incremental-(\d{1,9})", name):
         return Schedule(tuple(f"Back-{int(grown[1]) * unit}" for unit in range(1, n_units + 1)))
     return Fixed(name)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 
 from cisr.classroom import Transcript
 from cisr.compare import MEASURES, measure_groups
 from cisr.errors import ConfigError
+from cisr.files import read_text
 from cisr.report.contents import read
 
 EXPECTED = (
@@ -51,29 +54,31 @@ def _of_store(path: Path, task: str, under: str) -> dict[str, dict[str, list[flo
 
 
 def _of_csv(path: Path) -> dict[str, dict[str, list[float]]]:
+    lines = csv.DictReader(io.StringIO(read_text(path, "the students in").removeprefix("\ufeff"), newline=""))
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = csv.DictReader(file)
-            measures = [measure for measure in MEASURES if measure in (lines.fieldnames or ())]
-            if not measures or "curriculum" not in (lines.fieldnames or ()):
-                raise ConfigError(f"{path} has the columns {', '.join(lines.fieldnames or ())}: {EXPECTED}.")
-            found: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
-            for line in lines:
-                for measure in measures:
-                    found[measure].setdefault(line["curriculum"], []).append(_number(line[measure], measure))
-            return found
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except ValueError as error:
+        columns = lines.fieldnames or ()
+        measures = [measure for measure in MEASURES if measure in columns]
+        if not measures or "curriculum" not in columns:
+            raise ConfigError(f"{path} has the columns {', '.join(columns)}: {EXPECTED}.")
+        found: dict[str, dict[str, list[float]]] = {measure: {} for measure in measures}
+        for line in lines:
+            for measure in measures:
+                found[measure].setdefault(line["curriculum"], []).append(_number(line[measure], measure))
+        return found
+    except (csv.Error, ValueError) as error:
         raise ConfigError(f"Cannot read the students in {path}: {error}; {EXPECTED}.") from error
 
 
 def _number(text: str | None, measure: str) -> float:
+    text = text or ""
+    least, most, wanted = {
+        "success": (0.0, 1.0, "a share between 0 and 1"),
+        "training_failures": (0.0, math.inf, "a number ≥ 0"),
+    }.get(measure, (-math.inf, math.inf, "a number"))
     try:
-        number = float(text or "")
+        number = float(text) if "_" not in text else math.nan  # Python would read 1_0 as 10
     except ValueError:
         number = math.nan
-    if not math.isfinite(number) or (measure == "success" and not 0 <= number <= 1):
-        wanted = "a share between 0 and 1" if measure == "success" else "a number"
-        raise ValueError(f"a {measure} of '{text or ''}' is not {wanted}")
+    if not math.isfinite(number) or not least <= number <= most:
+        raise ValueError(f"a {measure} of '{shorten(text, 40)}' is not {wanted}")
     return number

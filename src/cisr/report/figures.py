@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from cisr.classroom import UnitLog
 from cisr.compare import Comparison
 from cisr.errors import ConfigError
+from cisr.files import check_suffix, writing
 from cisr.report.svg import COLOURS, DANGER
 from cisr.statistics import standard_error
 from cisr.task import Task
@@ -40,8 +42,18 @@ def learning_curves(comparison: Comparison, *paths: Path) -> None:
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     figure.suptitle(f"{comparison.title}, mean ± standard error over students")
+    _save(figure, paths)
+
+
+def check_picture(path: Path) -> None:
+    """Complain about a file that matplotlib cannot write by its name."""
+    check_suffix(path, [f".{kind}" for kind in sorted(FigureCanvasBase.filetypes)])
+
+
+def _save(figure: Figure, paths: Sequence[Path]) -> None:
     for path in paths:
-        figure.savefig(path, dpi=150)
+        with writing(path) as aside:
+            figure.savefig(aside, dpi=150)
 
 
 def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float]) -> None:
@@ -80,8 +92,7 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))
     figure.legend(by_label.values(), by_label.keys(), loc="outside lower center", ncols=len(by_label), frameon=False)
-    for path in paths:
-        figure.savefig(path, dpi=150)
+    _save(figure, paths)
 
 
 def check_scenery(task: Task) -> Mapping[str, Any]:

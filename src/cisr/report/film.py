@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cisr.classroom import Transcript
-from cisr.errors import ConfigError
+from cisr.errors import ConfigError, described
+from cisr.files import writing
 from cisr.lesson import load_student
 from cisr.report.svg import DANGER
 from cisr.store import Store
@@ -132,7 +133,8 @@ def film(
                 yield compose(labels, latest, task)
 
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
-    write(frames(), path, usual / every)
+    with writing(path) as aside:
+        write(frames(), aside, usual / every)
 
 
 def median_student(group: Sequence[Transcript]) -> str | None:
@@ -183,8 +185,8 @@ def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
         env.render()
     except DependencyNotInstalled as error:
         raise ConfigError(f"Task '{task.name}' needs pygame to draw itself: install pygame-ce ({error}).") from error
-    except (TypeError, NotImplementedError) as error:
-        raise ConfigError(f"Task '{task.name}' does not draw itself as rgb_array: {error}.") from error
+    except Exception as error:
+        raise ConfigError(f"Task '{task.name}' does not draw itself as rgb_array: {described(error)}.") from error
     return env
 
 
@@ -217,4 +219,4 @@ def _write_mp4(frames: Iterator[Image], path: Path, rate: float) -> None:
     said = program.stderr.read().decode(errors="replace").strip()
     program.stderr.close()
     if program.wait():
-        raise ConfigError(f"ffmpeg could not write {path}: {said}.")
+        raise ConfigError(f"ffmpeg could not make the film: {said}.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cisr.compare import titled
 from cisr.errors import ConfigError
+from cisr.files import check_targets, write_text
 from cisr.report.commands import by_name, commands
 from cisr.report.comparison_section import comparison_section, curriculum_files, map_section, visits_section
 from cisr.report.contents import ComparisonRecord, Contents, read
@@ -23,12 +24,8 @@ def write_page(store: Path, out: Path | None = None) -> Path:
     target = out or store.with_suffix(".html")
     if target.resolve() == store.resolve():
         raise ConfigError(f"The report would replace the store {store}: give another path with --out.")
-    words = page(read(store))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(words, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"Cannot write {target}: {error}.") from error
+    check_targets({"--out": target})
+    write_text(target, page(read(store)))
     return target
 
 

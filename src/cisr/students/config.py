@@ -13,15 +13,20 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from cisr.checks import check_kind, check_number, check_whole, shown
 from cisr.errors import ConfigError
 from cisr.task import Task
 
 Activation = Literal["relu", "tanh"]
+MOST_WIDTH = 100_000
+"""Of a layer of a network."""
 
 
 def _check_widths(what: str, widths: tuple[int, ...]) -> None:
-    if not widths or min(widths) < 1:
-        raise ConfigError(f"{what} are {widths}: give at least one whole number, each at least 1.")
+    if not isinstance(widths, tuple) or not widths:
+        raise ConfigError(f"{what} are {shown(widths)}: give a tuple of whole numbers, at least one, such as (64, 64).")
+    for width in widths:
+        check_whole(f"{what} are {shown(widths)}: a width", width, 1, MOST_WIDTH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +54,7 @@ class Convolutional:
         _check_widths("Filters", self.filters)
         _check_widths("Hidden layers", self.hidden)
         _check_activation(self.activation)
-        if self.kernel_size < 1:
-            raise ConfigError(f"The kernel size is {self.kernel_size}: give a whole number, at least 1.")
+        check_whole("The kernel size", self.kernel_size, 1, MOST_WIDTH)
 
 
 def _check_activation(activation: str) -> None:
@@ -118,18 +122,17 @@ class StudentConfig:
     def __post_init__(self) -> None:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
         for name in (*counts, "n_candidates"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ConfigError(f"A student's {name} is {getattr(self, name)}: give a whole number, at least 1.")
-        if not isinstance(self.deterministic, bool):
-            raise ConfigError(f"A student's deterministic is {self.deterministic}: give True or False.")
+            check_whole(f"A student's {name}", getattr(self, name))
+        check_kind("A student's network", self.network, (Perceptron, Convolutional), "a Perceptron or a Convolutional")
+        for name in ("deterministic", "bootstrap_time_limit"):
+            check_kind(f"A student's {name}", getattr(self, name), bool, "True or False")
         for name in Hyperparameters._fields:
             number = getattr(self, name)
             if name == "clip_range_vf" and number is None:
                 continue
-            if not (math.isfinite(number) and number >= 0):
-                raise ConfigError(f"A student's {name} is {number}: give a finite number ≥ 0.")
+            check_number(f"A student's {name}", number, 0)
         last = self.last_learning_rate
-        if last is not None and not 0 <= last <= self.learning_rate:
+        if last is not None and not (isinstance(last, int | float) and 0 <= last <= self.learning_rate):
             raise ConfigError(f"A student's last_learning_rate is {last}: give 0 to its learning_rate, or None.")
         if self.n_envs * self.n_steps % self.n_minibatches:
             raise ConfigError(
@@ -178,6 +181,7 @@ EXPLORER_CANDIDATES = 4
 def explorer(base: StudentConfig, **changes: Any) -> StudentConfig:
     """The same student that explores at least as much, may move its value freely, acts greedily once deployed and hands
     in the best of its last four policies; `changes` are made after that."""
+    check_kind("The base of an explorer", base, StudentConfig, "a cisr.StudentConfig")
     ours: dict[str, Any] = {
         "deterministic": True,
         "n_candidates": EXPLORER_CANDIDATES,
@@ -198,14 +202,23 @@ class Population:
     vary: Mapping[str, tuple[float, float] | list[Any]]
 
     def __post_init__(self) -> None:
+        check_kind("The base of a population", self.base, StudentConfig, "a cisr.StudentConfig")
+        check_kind("What a population varies", self.vary, Mapping, "a dictionary from settings to their ranges")
         known = {field.name for field in dataclasses.fields(StudentConfig)}
         for name, choice in self.vary.items():
             if name not in known:
                 raise ConfigError(f"A population varies '{name}': students have {', '.join(sorted(known))}.")
-            if isinstance(choice, list) and not choice:
-                raise ConfigError(f"A population offers no option for '{name}': give at least one.")
-            if isinstance(choice, tuple) and not (len(choice) == 2 and choice[0] <= choice[1]):
-                raise ConfigError(f"A population draws '{name}' from {choice}: give (low, high) or a list of options.")
+            if isinstance(choice, list):
+                if not choice:
+                    raise ConfigError(f"A population offers no option for '{name}': give at least one.")
+                continue
+            if not isinstance(choice, tuple) or len(choice) != 2:
+                raise ConfigError(
+                    f"A population draws '{name}' from {shown(choice)}: give (low, high) or a list of options."
+                )
+            low, high = (check_number(f"An end of the range of '{name}'", end) for end in choice)
+            if not low <= high:
+                raise ConfigError(f"A population draws '{name}' from {choice}: give (low, high) with low ≤ high.")
 
     def draw(self, rng: np.random.Generator) -> StudentConfig:
         drawn: dict[str, Any] = {
@@ -223,7 +236,11 @@ class Population:
 
 def students_of(task: Task) -> StudentConfig | Population:
     """The settings of a task's students; where it gives none, they are explorers of the defaults."""
-    return explorer(StudentConfig()) if task.student is None else task.student
+    if task.student is None:
+        return explorer(StudentConfig())
+    whose = f"The student of task '{task.name}'"
+    check_kind(whose, task.student, (StudentConfig, Population), "a cisr.StudentConfig or a Population")
+    return task.student
 
 
 def student_of(task: Task) -> StudentConfig:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from cisr.checks import check_text
 from cisr.errors import ConfigError
 from cisr.students.config import Population, explorer, students_of
 from cisr.task import Task
+from cisr.tasks.own import load_task
 
 Scale = Literal["paper", "quick"]
 SCALES: tuple[Scale, ...] = ("paper", "quick")
@@ -50,8 +52,9 @@ def papers_kind(name: str, scale: Scale) -> str | None:
 
 
 def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
-    """A built-in task at a scale and for a kind of student, or the user's own as `package.module:attribute` (a Task or
-    a function of none), with its own students or explorers of them."""
+    """A built-in task at a scale and for a kind of student, or the user's own (see `load_task`), with its own students
+    or explorers of them."""
+    check_text("The name of a task", name)
     if scale not in SCALES:
         raise ConfigError(f"The scale is '{scale}': give one of {', '.join(SCALES)}.")
     if name in BUILT_IN:
@@ -60,17 +63,14 @@ def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> T
     if ":" not in name:
         raise ConfigError(
             f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, "
-            f"or give your own as package.module:attribute."
+            f"or give your own as module:attribute or path/to/file.py:attribute."
         )
     if student not in (None, EXPLORER):
         raise ConfigError(
             f"'{name}' is your own task: set its student there, or choose {EXPLORER}; kinds such as '{student}' are "
             f"built in."
         )
-    found = _load(name)
-    task = found() if callable(found) else found
-    if not isinstance(task, Task):
-        raise ConfigError(f"'{name}' is a {type(task).__name__}: name a cisr.Task, or a function that returns one.")
+    task = load_task(name)
     return task if student is None else _with_explorers(task)
 
 
@@ -82,10 +82,6 @@ def _with_explorers(task: Task) -> Task:
 
 
 def _load(path: str) -> Any:
+    """What comes with cisr."""
     module, _, attribute = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise ConfigError(f"Cannot import '{module}' for the task '{path}': {error}.") from error
-    except AttributeError as error:
-        raise ConfigError(f"Module '{module}' has no '{attribute}': check the name of your task.") from error
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,188 @@
+"""Wrong calls from Python by the hundred, each with the error of cisr's own that it must raise."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tiny
+
+import cisr
+from cisr import Intervention, Place, Rewind, Switching, Task, Teaching, Threshold
+
+
+class Call(NamedTuple):
+    """A call, what it raises and a part of what that says."""
+
+    name: str
+    call: Callable[[], Any]
+    error: type[Exception]
+    says: str
+
+
+def _task(**changes: Any) -> Task:
+    return dataclasses.replace(tiny.task, **changes)
+
+
+def _intervention(**changes: Any) -> Intervention:
+    return dataclasses.replace(tiny.task.interventions[0], **changes)
+
+
+def _student(**changes: Any) -> cisr.StudentConfig:
+    return dataclasses.replace(tiny.student, **changes)
+
+
+def _compare(curricula: Any = None, task: Any = tiny.task, **options: Any) -> Any:
+    return cisr.compare(task, {"none": cisr.Fixed("none")} if curricula is None else curricula, n_workers=0, **options)
+
+
+def _calls() -> list[Call]:
+    calls: list[Call] = []
+
+    def add(name: str, call: Callable[[], Any], says: str, error: type[Exception] = cisr.ConfigError) -> None:
+        calls.append(Call(name, call, error, says))
+
+    wrong = {
+        "name": (5, None), "make_env": (None, "FrozenLake-v1"), 
+        "danger": ("hole", None, {}, {"a": 1}, {1: tiny.task.success}),
+        "success": ("goal", 1), "interventions": ("SR1", None, ("SR1",), tiny.task.interventions[0], (1,)),
+        "horizon": (0, -1, 1.5, "100", None, True, 10**30), "n_units": (0, 2.0, 10**12, "x"),
+        "deployment_steps": (0, 0.5, None), "reward": ("r", 5), "twin": (1,), "model": ("m",), "read_state": (None,),
+        "place": ("p",), "kappa": ("0", -1, float("nan"), None), "max_reward": ("1", float("inf")),
+        "student": ("PPO", {"n_envs": 3}, 5), "teaching": (None, "ours", {}), "constraint_form": ("median", 3),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"Task({field}={value!r:.40})", lambda f=field, v=value: _task(**{f: v}), "give ")
+    wrong = {
+        "name": (5, None, "", " a"), "trigger": ("t", None, {}, {"a": 1}, 5), "reset": ("start", None, Rewind, 3),
+        "tau": ("0.1", -1, None, float("nan")), "kappa": ("x", -0.5), "horizon": (0, 1.5, "3", True),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"Intervention({field}={value!r:.40})", lambda f=field, v=value: _intervention(**{f: v}), "give ")
+    wrong = {
+        "n_initial": (0, 1.5, "3"), "n_rounds": (-1, 10**9), "class_size": (0, None), "at_once": (0.5,),
+        "n_switches": (-1, 10**6), "patience": (0, "1"), "return_range": (5, (1,), (2, 1), ("a", "b")),
+        "violation_range": ((0, float("nan")),), "setting": ("theirs", 1), "interventions": ("SR1", 5),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"Teaching({field}={value!r:.40})", lambda f=field, v=value: Teaching(**{f: v}), "give ")
+    wrong = {
+        "network": ("mlp", None, (64, 64)), "n_envs": (0, 2.0, "4", True), "n_steps": (-1,),
+        "learning_rate": ("fast", -1),
+        "gamma": (None, float("nan")), "deterministic": (1, "yes"), "bootstrap_time_limit": ("no",),
+        "last_learning_rate": ("0", 5.0), "n_candidates": (0,), "n_minibatches": (7,),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"StudentConfig({field}={value!r:.40})", lambda f=field, v=value: _student(**{f: v}), "give ")
+    add("Perceptron(hidden=64)", lambda: cisr.Perceptron(hidden=64), "give a tuple")
+    add("Perceptron(hidden=[64])", lambda: cisr.Perceptron(hidden=[64]), "give a tuple")
+    add("Perceptron(hidden=())", lambda: cisr.Perceptron(hidden=()), "give a tuple")
+    add("Perceptron(hidden=(0,))", lambda: cisr.Perceptron(hidden=(0,)), "give a whole number")
+    add("Perceptron(hidden=(1.5,))", lambda: cisr.Perceptron(hidden=(1.5,)), "give a whole number")
+    add("Perceptron(activation=None)", lambda: cisr.Perceptron(activation=None), "give 'relu'")
+    add("Convolutional(kernel_size='3')", lambda: cisr.Convolutional(kernel_size="3"), "give a whole number")
+    add("Population(base='PPO')", lambda: cisr.Population(base="PPO", vary={}), "give a cisr.StudentConfig")
+    add("Population(vary=3)", lambda: cisr.Population(base=tiny.student, vary=3), "give a dictionary")
+    add("Population(vary unknown)", lambda: cisr.Population(base=tiny.student, vary={"x": (1, 2)}), "students have")
+    add("Population(vary text)", lambda: cisr.Population(base=tiny.student, vary={"gamma": "01"}), "give (low, high)")
+    add("Population(vary nan)", lambda: cisr.Population(base=tiny.student, vary={"gamma": ("a", 1)}), "give a finite")
+    add("explorer('PPO')", lambda: cisr.explorer("PPO"), "give a cisr.StudentConfig")
+    for steps in (0, -1, 1.5, "2", None, True, 10**30):
+        add(f"Rewind({steps!r})", lambda s=steps: Rewind(s), "give a whole number")
+    add("Place(None)", lambda: Place(None), "give a function")
+    add("Place(n_history=0)", lambda: Place(lambda s, h, u: s, n_history=0), "give a whole number")
+    add("Place(n_uniforms=0.5)", lambda: Place(lambda s, h, u: s, n_uniforms=0.5), "give a whole number")
+    add("Fixed(3)", lambda: cisr.Fixed(3), "give a text")
+    add("Fixed(None)", lambda: cisr.Fixed(None), "give a text")
+    add("Schedule('SR1')", lambda: cisr.Schedule("SR1"), "give a tuple of names")
+    add("Schedule((1,))", lambda: cisr.Schedule((1,)), "give a tuple of names")
+    add("Bandit('SR1')", lambda: cisr.Bandit("SR1"), "give a tuple of names")
+    add("Bandit(())", lambda: cisr.Bandit(()), "give at least one")
+    add("Threshold('1')", lambda: Threshold(min_return="1", max_violation=0), "give a finite number")
+    add("Threshold(nan)", lambda: Threshold(min_return=0, max_violation=float("nan")), "give a finite number")
+    add("Switching(text)", lambda: Switching(interventions="SR1", thresholds=()), "give a tuple of names")
+    add("Switching(numbers)", lambda: Switching(interventions=("a", "b"), thresholds=(1.0,)), "give a cisr.Threshold")
+    add("Switching(none)", lambda: Switching(interventions=("a",), thresholds=None), "give a tuple of Thresholds")
+    add("Patient(1.5)", lambda: cisr.Patient(interventions=("a",), thresholds=(), patience=1.5), "give a whole number")
+    for curricula in (
+        {"none": "none"},
+        {"none": None},
+        {"none": cisr.Fixed},
+        {1: cisr.Fixed("none")},
+        ["none"],
+        "none",
+        {},
+    ):
+        add(f"compare({curricula!r:.40})", lambda c=curricula: _compare(c), ": ")
+    for task in ("frozen-lake", None, cisr.Task, 5):
+        add(f"compare({task!r:.40}, …)", lambda t=task: _compare(task=t), "give a cisr.Task")
+        add(f"Study({task!r:.40})", lambda t=task: cisr.Study(t), "give a cisr.Task")
+    for number in (0, -1, 1.5, "3", None, True, 10**12, np.int64(3)):
+        add(f"compare(n_students={number!r})", lambda n=number: _compare(n_students=n), "give a whole number")
+    for seed in (-1, 1.5, "0", None, True, 2**31, 10**40, [1]):
+        add(f"compare(seed={seed!r})", lambda s=seed: _compare(seed=s), "give a whole number")
+        add(f"Study(seed={seed!r})", lambda s=seed: cisr.Study(tiny.task, seed=s), "give a whole number")
+    for batch in (0, 1.5, "x", 10**9):
+        add(f"compare(batch={batch!r})", lambda b=batch: _compare(batch=b), "give a whole number")
+    for workers in (-1, 0.5, "x", 10**9):
+        add(
+            f"compare(n_workers={workers!r})",
+            lambda w=workers: cisr.compare(tiny.task, {"none": cisr.Fixed("none")}, n_workers=w),
+            "give a whole number",
+        )
+    add("compare(lane=3)", lambda: _compare(lane=3), "give auto, gymnasium or compiled")
+    add("compare(evaluate_in=None)", lambda: _compare(evaluate_in=None), "give M (the task) or M0")
+    add("compare(name=3)", lambda: _compare(name=3), "give a text")
+    add("compare(name='a/b')", lambda: _compare(name="a/b"), "without a slash")
+    add("Study(n_rounds=10**12)", lambda: cisr.Study(tiny.task, n_rounds=10**12), "give a whole number")
+    add("Study(too many)", lambda: cisr.Study(tiny.task, n_rounds=60_000, class_size=2), "students in all")
+    add("Study(teacher='GP')", lambda: cisr.Study(tiny.task, teacher="GP"), "give a function")
+    add("Study(score=3)", lambda: cisr.Study(tiny.task, score=3), "give a function")
+    add("get_task(5)", lambda: cisr.get_task(5), "give a text")
+    add("get_task(scale)", lambda: cisr.get_task("frozen-lake", "tiny"), "give one of paper, quick")
+    add("get_task(student=PPO)", lambda: cisr.get_task("frozen-lake", student="PPO"), "choose one of")
+    add("load_policy(None)", lambda: cisr.load_policy(None), "Cannot read the curriculum file None")
+    add("load_policy(nul)", lambda: cisr.load_policy("a\0b"), "Cannot read the curriculum file")
+    add("save_policy(folder)", lambda: cisr.save_policy(cisr.Fixed("none"), "/"), "Cannot write /")
+
+    def audit(**options: Any) -> Any:
+        from cisr.audit import audit
+
+        return audit(**{"task": tiny.task, **options})
+
+    add("audit(task='x')", lambda: audit(task="x"), "give a cisr.Task")
+    add("audit(interventions='SR1')", lambda: audit(interventions="SR1"), "give a tuple of names")
+    add("audit(interventions=[1])", lambda: audit(interventions=[1]), "give a tuple of names")
+    add("audit(budget='x')", lambda: audit(budget="x"), "give a whole number")
+    add("audit(confidence='x')", lambda: audit(confidence="x"), "give a finite number")
+    add("audit(attackers=[])", lambda: audit(attackers=["x"]), "give a dictionary")
+    add("audit(attackers={})", lambda: audit(attackers={"up": 1}), "give a function")
+
+    def indexing(**changes: Any) -> Any:
+        return _compare(task=_task(**changes), n_students=1)
+
+    def first(state: Any) -> Any:
+        return state[0] > 1
+
+    triggered = tuple(dataclasses.replace(i, trigger=first) for i in tiny.task.interventions)
+    add(
+        "trigger: s[0] > 1",
+        lambda: indexing(interventions=triggered),
+        "was bool of shape (2,)",
+        cisr.TaskError,
+    )
+    add("danger: s[0] > 1", lambda: indexing(danger=lambda m: m.state[0] > 1), "state[..., 0]", cisr.TaskError)
+    add("danger: a number", lambda: indexing(danger=lambda m: m.state[..., 0]), "answered int64", cisr.TaskError)
+    add("danger: if", lambda: indexing(danger=lambda m: bool(m.state[..., 0] > 1)), "raised ValueError", cisr.TaskError)
+    add("success: None", lambda: indexing(success=lambda m: None), "answered object of shape ()", cisr.TaskError)
+    add("make_env: None", lambda: indexing(make_env=lambda **o: None), "return a gymnasium.Env", cisr.TaskError)
+    return calls
+
+
+CALLS = _calls()

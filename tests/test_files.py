@@ -1,0 +1,63 @@
+"""What is written is there as a whole or not at all."""
+
+import os
+
+import pytest
+
+from cisr import ConfigError
+from cisr.files import check_targets, write_text, writing
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "new" / "a.json"
+    write_text(path, "first")
+    with writing(path) as aside:
+        aside.write_text("second")
+        assert path.read_text() == "first" and aside.suffix == ".json"
+    assert path.read_text() == "second" and os.listdir(path.parent) == ["a.json"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("no such format")])
+def test_of_a_file_that_cannot_be_finished_nothing_remains(tmp_path, error):
+    path = tmp_path / "a.png"
+    path.write_text("old")
+    with pytest.raises(ConfigError, match=r"Cannot write .*a.png: no s"), writing(path) as aside:
+        aside.write_text("half")
+        raise error
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.png"]
+
+
+def test_an_interruption_leaves_nothing_half_written(tmp_path):
+    with pytest.raises(KeyboardInterrupt), writing(tmp_path / "a.png") as aside:
+        aside.write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_text(tmp_path / "link.json", "new")
+    assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_text() == "new"
+    check_targets({"--json": tmp_path / "pipe"})
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_targets_are_checked_without_touching_them(tmp_path):
+    (tmp_path / "a.json").write_text("old")
+    check_targets({"--json": tmp_path / "a.json", "--figure": tmp_path / "folder" / "b.png", "--video": None})
+    assert (tmp_path / "a.json").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "folder"] and not os.listdir(tmp_path / "folder")
+
+
+def test_two_results_need_two_files_and_sources_are_not_replaced(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(ConfigError, match="--json and --figure are both"):
+        check_targets({"--json": tmp_path / "a", "--figure": tmp_path / "link"})
+    with pytest.raises(ConfigError, match="--json would replace"):
+        check_targets({"--json": tmp_path / "a"}, [tmp_path / "link"])
