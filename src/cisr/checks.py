@@ -76,7 +76,7 @@ def check_predicates(what: str, value: Any, of: str) -> None:
 def check_names(what: str, names: Any) -> None:
     """A tuple or list of texts; a single text is none."""
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{what} are {shown(names)}: give a tuple of names.")
+        raise ConfigError(f"{what} are {shown(names)}: give a list or tuple of names.")
 
 
 def _float(number: int | float) -> float:
