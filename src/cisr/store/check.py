@@ -73,7 +73,7 @@ def check(path: Path) -> Condition:
     busy, weights = in_use(path), Weights(path)
     try:
         with closing(Database(path, read_only=True, trusting=True)) as database:
-            if damage := tuple(found.what for found in database.damage()):
+            if damage := tuple(database.damage()):
                 return Condition(path=path, damage=damage, lost={})
             trained = [] if busy else [batch for batch in database.named_rows("batches") if batch["units"]]
             return Condition(

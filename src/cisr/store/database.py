@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cisr.errors import StoreError
 from cisr.store.place import Lock, beside
@@ -21,16 +21,6 @@ from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_
 SQLITE_HEADER = b"SQLite format 3\0"
 LARGEST_SUM = 2**62
 KEPT = "Finished units are kept: mend this and run the same command again."
-
-
-class Damage(NamedTuple):
-    """Something in the database that is not what was written."""
-
-    what: str
-    table: str | None = None
-    """Where it is known."""
-    row: Mapping[str, Any] | None = None
-    """Where it is a single one, as it reads now."""
 
 
 class DamagedStore(StoreError):  # noqa: N818 (an error in name enough)
@@ -133,47 +123,39 @@ class Database:
 
     # Checking
 
-    def damage(self) -> Iterator[Damage]:
-        """Whatever in the database is not what was written, from the coarse to the fine."""
+    def damage(self) -> Iterator[str]:
+        """Whatever in the database is not what was written, from the coarse to the fine, in words."""
         try:
             pages = [found for (found,) in self._execute("PRAGMA quick_check(1)")]
             if pages != ["ok"]:
-                yield Damage(f"its pages do not fit together ({pages[0].splitlines()[-1]})")
+                yield f"its pages do not fit together ({pages[0].splitlines()[-1]})"
                 return
             found = dict(self._execute("SELECT name, sql FROM sqlite_master"))
             if found != SCHEMA:
                 odd = sorted({name for name in (*found, *SCHEMA) if found.get(name) != SCHEMA.get(name)})
-                yield Damage(f"its tables are not those of a store ({', '.join(map(repr, odd))})")
+                yield f"its tables are not those of a store ({', '.join(map(repr, odd))})"
                 return
             totals = {name: (n, total) for name, n, total in self._execute("SELECT * FROM totals")}
         except sqlite3.DatabaseError as error:
-            yield Damage(f"its pages cannot be read ({error})")
+            yield f"its pages cannot be read ({error})"
             return
         for table in TABLES:
             try:
                 yield from self._damaged_rows(table, totals.get(table))
             except sqlite3.DatabaseError as error:
-                yield Damage(f"table {table} cannot be read ({error})", table)
+                yield f"table {table} cannot be read ({error})"
 
-    def _damaged_rows(self, table: str, expected: tuple[int, int] | None) -> Iterator[Damage]:
-        names, n_rows, total = columns_of(table).names, 0, 0
-        statement = f"SELECT checksum, {_row_checksum(table)}, {', '.join(names)} FROM {table}"
-        for kept, found, *values in self._execute(statement).fetchall():
+    def _damaged_rows(self, table: str, expected: tuple[int, int] | None) -> Iterator[str]:
+        n_rows, total = 0, 0
+        statement = f"SELECT checksum, {_row_checksum(table)}, {', '.join(columns_of(table).key)} FROM {table}"
+        for kept, found, *key in self._execute(statement).fetchall():
             n_rows += 1
             total = (total + found) % LARGEST_SUM
             if kept != found:
-                row = dict(zip(names, values, strict=True))
-                key = ", ".join(repr(row[name]) for name in columns_of(table).key)
-                yield Damage(f"a row of {table} has changed ({key})", table, row)
+                yield f"a row of {table} has changed ({', '.join(map(repr, key))})"
         if expected != (n_rows, total):
             wanted = "none" if expected is None else expected[0]
-            yield Damage(f"table {table} has {n_rows} rows, which do not add up to the {wanted} written", table)
-
-    def count_anew(self, table: str) -> None:
-        """Take the rows that a table has for all that it should have."""
-        self._execute(f"UPDATE {table} SET checksum = {_row_checksum(table)}")
-        kept = [checksum for (checksum,) in self._execute(f"SELECT checksum FROM {table}")]
-        self._execute("REPLACE INTO totals VALUES (?, ?, ?)", (table, len(kept), sum(kept) % LARGEST_SUM))
+            yield f"table {table} has {n_rows} rows, which do not add up to the {wanted} written"
 
     @contextmanager
     def _counted(self, table: str, where: Mapping[str, Any]) -> Iterator[None]:
@@ -200,7 +182,7 @@ class Database:
         else:
             self._open_to_write(self._path)
         if not trusting and (found := next(self.damage(), None)):
-            raise self._damaged(found.what)
+            raise self._damaged(found)
         self._worth_tidying = True
 
     def _open_to_write(self, path: Path) -> None:
@@ -269,7 +251,10 @@ class Database:
                 self._execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
         if found < FORMAT:
             with self.transaction():
-                rows = from_format_3(self._execute)
+                try:
+                    rows = from_format_3(self._execute)
+                except (ValueError, LookupError, TypeError, AttributeError) as error:
+                    raise self._damaged(f"its format {found} cannot be read ({type(error).__name__})") from error
                 for table in reversed(TABLES_OF_FORMAT_3):
                     self._execute(f"DROP TABLE {table}")
                 self._make_tables()
@@ -329,7 +314,7 @@ class Database:
 
     def _tidy_up(self, path: Path) -> None:
         """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
-        if not self._worth_tidying or not any(beside(path, log).exists() for log in ("-wal", "-shm")):
+        if not self._worth_tidying or not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
             return
         lock = Lock(path)
         try:
