@@ -166,19 +166,14 @@ def compare(
         if fresh:
             set_aside(kept, name, lesson)
         batching = settle(kept, name, lesson, deployed(lesson, seed), batch)
-        kept.keep_findings(order_name(name), {"order": list(curricula)})
+        kept.keep_curricula(name, list(curricula))
         with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
         check_finished([transcript for group in groups.values() for transcript in group])
-        keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
+        keep_trajectories(kept, task, groups, seed, lesson.evaluate_under)
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
-
-
-def order_name(comparison: str) -> str:
-    """Under which the store keeps in what order a comparison's curricula were last given."""
-    return f"order {comparison}"
 
 
 def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:

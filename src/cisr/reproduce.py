@@ -33,8 +33,6 @@ PUBLICATIONS = {
     "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
 }
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
-FINDING = "reproduction"
-"""The name under which the store keeps what is reproduced; see `finding`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +175,7 @@ def reproduce(
     paper = publication(task)
     lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
-    store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
+    store.keep_reproduction(finding(task, paper, names, searches, n_students))
     results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
     found = iter(results)
     by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
@@ -197,7 +195,7 @@ def reproduce(
     check_finished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
-    keep_trajectories(store, task, FINDING, pooled, seed)
+    keep_trajectories(store, task, pooled, seed)
     return Reproduction(
         title=entitled(paper.title, task.student_kind),
         repetitions=n_teachers,

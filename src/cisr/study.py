@@ -294,8 +294,9 @@ class Study:
         return [t for number in numbers for t in store.transcripts(f"{self.name}/{number:03d}/")]
 
     def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
-        """Teach students of earlier rounds again that an error ended, and score their classes anew."""
-        broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.error is not None}
+        """Teach students of earlier rounds again that an error ended or whose weights were lost, and score their
+        classes anew."""
+        broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.deployment is None}
         past = enumerate(store.rounds(self.name)[:told])
         yield from self._taught(store, {k: r.parameters for k, r in past if f"{self.name}/{k:03d}" in broken})
 

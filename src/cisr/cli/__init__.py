@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from cisr.cli.auditing import audit
 from cisr.cli.comparing import compare
 from cisr.cli.console import app, complain
-from cisr.cli.listing import bench, report, tasks
+from cisr.cli.listing import bench, check, report, tasks
 from cisr.cli.reproducing import reproduce
 from cisr.cli.training import train
 from cisr.compilation import is_out_of_memory
@@ -17,7 +17,7 @@ from cisr.errors import CisrError, NobodyFinished
 
 __all__ = ["main"]
 
-for _command in (tasks, audit, train, compare, reproduce, report, bench):
+for _command in (tasks, audit, train, compare, reproduce, report, check, bench):
     app.command()(_command)
 
 
