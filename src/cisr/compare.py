@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
+from cisr.classroom import STEP_TIMEOUT, Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.differences import Difference, against_the_others
 from cisr.errors import ConfigError
+from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import (
     check_finished,
     deployed,
@@ -133,6 +134,7 @@ def titled(task: str, scale: str, student: str | None) -> str:
     return f"{task} ({scale} scale{f', {student} students' if student else ''})"
 
 
+@interrupts_told_apart()
 def compare(
     task: Task,
     curricula: Mapping[str, CurriculumPolicy],
@@ -145,6 +147,7 @@ def compare(
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     batch: int | None = None,
     fresh: bool = False,
     listener: Callable[[Batch, Event], None] = lambda batch, event: None,
@@ -152,7 +155,8 @@ def compare(
     """Train `n_students` new students under each curriculum and sum up how they did.
 
     Students that an error ended are tried again by the next call on the same store. `batch` bounds how many are trained
-    together, where memory is short; the store keeps it for good. `fresh` sets what the store holds of this comparison
+    together, where memory is short; the store keeps it for good. `step_timeout` is how many seconds a step or reset of
+    an environment may take before its student counts as broken. `fresh` sets what the store holds of this comparison
     aside first.
     """
     if n_students < 1:
@@ -167,7 +171,9 @@ def compare(
             set_aside(kept, name, lesson)
         batching = settle(kept, name, lesson, deployed(lesson, seed), batch)
         kept.keep_curricula(name, list(curricula))
-        with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+        with Classroom(
+            lesson, kept, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+        ) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
         check_finished([transcript for group in groups.values() for transcript in group])

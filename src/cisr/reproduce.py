@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from cisr.classroom import Batching, Classroom, Lesson
+from cisr.classroom import STEP_TIMEOUT, Batching, Classroom, Lesson
 from cisr.compare import Comparison, enrol, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
 from cisr.differences import Difference
 from cisr.errors import ConfigError
+from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import announce_aside, check_finished, deployed, make_lesson, settle
 from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row, told_apart
 from cisr.store import Store
@@ -157,6 +158,7 @@ def plan(
     return Plan(lesson, batching, repetitions, studies)
 
 
+@interrupts_told_apart()
 def reproduce(
     task: Task,
     store: Store,
@@ -166,6 +168,7 @@ def reproduce(
     seed: int = 0,
     lane: str = "auto",
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     batch: int | None = None,
     listener: Listener = ignore,
 ) -> Reproduction:
@@ -176,7 +179,8 @@ def reproduce(
     lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_reproduction(finding(task, paper, names, searches, n_students))
-    results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
+    everyone_searching = [study for studies in kinds.values() for study in studies]
+    results = run_together(everyone_searching, store, n_workers, step_timeout, listener)
     found = iter(results)
     by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
     policies = {kind: tuple(result.policy for result in each) for kind, each in by_kind.items()}
@@ -189,7 +193,9 @@ def reproduce(
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
         repetitions.append(enrol(task, curricula, n_students, seed, name))
-    with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+    with Classroom(
+        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+    ) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     check_finished(list(taught.values()))

@@ -11,6 +11,7 @@ from cisr.audit.exact import ExactAudit, exact_audit
 from cisr.audit.verdict import EventualSafety, check_confidence, eventual_safety
 from cisr.errors import ConfigError
 from cisr.identity import audited
+from cisr.interrupts import interrupts_told_apart
 from cisr.intervention import NONE
 from cisr.model import model_of
 from cisr.seeding import check_seed
@@ -105,6 +106,7 @@ def keep_quick_audit(task: Task, store: Store, progress: Progress = lambda what,
     return kept
 
 
+@interrupts_told_apart()
 def audit(
     task: Task,
     interventions: Sequence[str] | None = None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cisr.classroom import STEP_TIMEOUT
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -20,6 +21,7 @@ from cisr.cli.console import (
     Scale,
     ScaleOption,
     SeedOption,
+    StepTimeoutOption,
     StoreOption,
     StudentOption,
     TaskName,
@@ -65,6 +67,7 @@ def train(
     ] = None,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
+    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
     fresh: FreshOption = False,
     seed: SeedOption = 0,
@@ -81,7 +84,7 @@ def train(
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     began = time.monotonic()
-    with Store(path) as opened:
+    with interruptible(), Store(path) as opened:
         study = Study(
             task,
             store=opened,
@@ -94,6 +97,7 @@ def train(
             lane=lane.value,
             evaluate_in=evaluate_in.value,
             n_workers=workers,
+            step_timeout=step_timeout,
             batch=batch,
             fresh=fresh,
         )
@@ -104,11 +108,10 @@ def train(
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
-        with interruptible():
-            study.settle(opened)
-            out.print(what_is_safe(task, opened), soft_wrap=True, markup=False, highlight=False)
+        study.settle(opened)
+        out.print(what_is_safe(task, opened), soft_wrap=True, markup=False, highlight=False)
         meter.already(opened.transcripts("study/"))
-        with meter, interruptible():
+        with meter:
             result = study.run(meter, show_round)
     with writing(target):
         save_policy(result.policy, target)
