@@ -34,7 +34,7 @@ class DamagedStore(StoreError):  # noqa: N818 (an error in name enough)
 class Database:
     """Open or make it; without a path it lives in memory. To read takes no lock and changes no row.
 
-    `trusting` opens a damaged one too, so that one can say what is left of it.
+    `trusting` reads a damaged one too, so that one can say what is wrong with it.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool, trusting: bool = False) -> None:
@@ -42,7 +42,6 @@ class Database:
         self._read_only = read_only
         self.format_found = FORMAT
         """That of the file, before it was migrated."""
-        self._worth_tidying = False
         self._held = ExitStack()  # the lock and the connection, to let go in the opposite order
         with self.guard("read" if read_only else "write"):
             try:
@@ -178,12 +177,13 @@ class Database:
             self._make()
             return
         if self._read_only:
-            self._open_to_read(self._path)
+            self._open_to_read(self._path, trusting)
         else:
             self._open_to_write(self._path)
-        if not trusting and (found := next(self.damage(), None)):
+
+    def _check(self) -> None:
+        if (found := next(self.damage(), None)) is not None:
             raise self._damaged(found)
-        self._worth_tidying = True
 
     def _open_to_write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,31 +203,36 @@ class Database:
             self._make()
         else:
             self._migrate(found)
+        self._check()
 
-    def _open_to_read(self, path: Path) -> None:
+    def _open_to_read(self, path: Path, trusting: bool) -> None:
+        """What is read is a copy in memory: of one moment, whatever is written meanwhile, and nobody has to wait."""
         if not path.is_file():
             raise StoreError(f"There is no store {path}: give a file that `cisr train` or `compare` has made.")
         self._check_header(path)
         # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
         logged = beside(path, "-wal").exists()
         settled = not logged and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK))
-        if not settled:
-            self._worth_tidying = not logged  # the log of a store that turns out to be damaged is left alone
-            self._held.callback(self._tidy_up, path)
-        self._connect(path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro"), uri=True)
-        self._execute("BEGIN")  # all that is read belongs to one moment
-        found = self._format()
-        if found is None:
-            raise StoreError(self._not_a_store())
-        if found < FORMAT:  # a reader changes nothing: what it reads is a copy
-            self._execute("ROLLBACK")
-            file = self._connection
-            self._connect(":memory:")
-            file.backup(self._connection)
+        worth_tidying = not settled and not logged  # the log of a store that turns out to be damaged is left alone
+        self._connect(":memory:")
+        try:
+            address = path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
+            with closing(sqlite3.connect(address, uri=True)) as file:
+                file.backup(self._connection)
+            found = self._format()
+            if found is None:
+                raise StoreError(self._not_a_store())
             self._migrate(found)
+            if not trusting:
+                self._check()
+            self._execute("PRAGMA query_only=ON")
+            worth_tidying |= not settled and not trusting
+        finally:
+            if worth_tidying:
+                _tidy_up(path)
 
-    def _connect(self, address: str, uri: bool = False) -> None:
-        self._connection = sqlite3.connect(address, uri=uri, isolation_level=None)
+    def _connect(self, address: str) -> None:
+        self._connection = sqlite3.connect(address, isolation_level=None)
         self._held.callback(self._connection.close)
         self._connection.create_function("checksum", -1, _checksum, deterministic=True)
         self._execute("PRAGMA trusted_schema=OFF")  # a store may come from anywhere
@@ -312,20 +317,6 @@ class Database:
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
-    def _tidy_up(self, path: Path) -> None:
-        """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
-        if not self._worth_tidying or not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
-            return
-        lock = Lock(path)
-        try:
-            if lock.take():
-                with closing(sqlite3.connect(path)) as last:
-                    last.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except (sqlite3.Error, OSError):  # then it stays, and does no harm
-            pass
-        finally:
-            lock.release()
-
     def _in_words(self, error: sqlite3.DatabaseError | OSError, doing: str) -> StoreError:
         if isinstance(error, sqlite3.DatabaseError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -335,6 +326,21 @@ class Database:
         else:
             said = f"Cannot {doing} {error.filename or self._path}: {error.strerror or error}."
         return StoreError(said if doing == "read" else f"{said} {KEPT}")
+
+
+def _tidy_up(path: Path) -> None:
+    """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
+    if not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
+        return
+    lock = Lock(path)
+    try:
+        if lock.take():
+            with closing(sqlite3.connect(path)) as last:
+                last.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (sqlite3.Error, OSError):  # then it stays, and does no harm
+        pass
+    finally:
+        lock.release()
 
 
 def _row_checksum(table: str) -> str:
