@@ -59,9 +59,9 @@ def test_fresh_touches_what_goes_by_its_name_alone(tmp_path):
     compare(tiny.task, SR1, n_students=1, store=store, name="second", seed=5, n_workers=0, fresh=True)
     with Store(store) as kept:
         assert kept.transcript("first/SR1/000") == first.transcripts["SR1"][0]
-        assert kept.settings()["run second"]["seed"] == 5
+        assert kept.runs()["second"]["seed"] == 5
     with Store(tmp_path / "s-aside-1.sqlite") as kept:
-        assert kept.settings()["run second"]["seed"] == 0
+        assert kept.runs()["second"]["seed"] == 0
         assert len(kept.transcripts()) == 2
 
 
@@ -115,7 +115,7 @@ def test_fresh_forgets_what_gave_no_result_and_is_not_stopped_by_an_earlier_kill
             compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, seed=4, fresh=True)
     compare(tiny.task, SR1, n_students=1, store=store, n_workers=0, seed=4, fresh=True)
     with Store(tmp_path / "s-aside-2.sqlite") as aside:
-        assert aside.settings()["run compare"]["seed"] == 3 and aside.weights("compare/SR1/000")
+        assert aside.runs()["compare"]["seed"] == 3 and aside.weights("compare/SR1/000")
 
 
 def test_a_name_with_a_slash_is_refused():
@@ -194,7 +194,7 @@ def test_a_study_may_grow_and_not_shrink(tmp_path):
 def test_a_store_from_before_code_was_known_is_read_but_not_added_to(tmp_path):
     compare(tiny.task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
     with Store(tmp_path / "s") as store, store._db.transaction():
-        store._db.execute("DELETE FROM settings WHERE name = 'code'")
+        store._db.remove("settings", {"name": "code"})
     with pytest.raises(StoreError, match="made before stores knew the code of their task"):
         compare(tiny.task, SR1, n_students=2, store=tmp_path / "s", n_workers=0)
 

@@ -46,7 +46,7 @@ def reproduce(monkeypatch, folder, *words, code=0):
 
 def contents(path):
     with Store(path) as store:
-        return store.transcripts(), store.findings(), store.settings()
+        return store.transcripts(), store.findings(), store.runs(), store.settings()
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@ import sqlite3
 from unittest.mock import Mock
 
 import numpy as np
+import old_stores
 import pytest
 import tiny
+from safetensors.numpy import save_file
 
 from cisr.classroom import (
     Abandonment,
@@ -19,9 +21,10 @@ from cisr.classroom import (
 )
 from cisr.curricula import Bandit, Fixed
 from cisr.errors import StoreError
-from cisr.store import Store
-from cisr.store.database import FORMAT
-from cisr.store.rows import identity
+from cisr.store import Round, Store
+from cisr.store.rows import as_json, from_unit, identity
+from cisr.store.schema import FORMAT
+from cisr.store.weights import file_name
 
 
 def one_batch(enrolments):
@@ -178,26 +181,30 @@ def test_a_store_of_an_earlier_format_is_read_and_a_reader_leaves_it_as_it_was(t
             assert [student.name for student in again.enrolments] == ["a"]
 
 
+def rows_of(student, batch, place=0, **more):
+    curriculum, config, seed = identity(student)
+    row = {"name": student.name, "batch": batch, "place": place}
+    return ("students", row | {"curriculum": curriculum, "config": config, "seed": seed} | more)
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("greedy", [True, False])
 def test_a_store_from_before_candidates_is_read_with_the_deployment_that_its_task_had(tmp_path, read_only, greedy):
     path = tmp_path / "store"
-    with Store(path) as store:
-        now = dataclasses.replace(tiny.student, deterministic=greedy)
-        store.record({"definition": {"horizon": 40, "deterministic_deployment": greedy}})
-        store.record({"student settings": now.to_json()})
-        (batch,) = store.enrol(students("a"), one_batch)
-        store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1, deployment=DEPLOYED), 0)))
-    older = sqlite3.connect(path)
-    older.execute("ALTER TABLE units DROP COLUMN evaluation")
-    older.execute("UPDATE students SET config = json_remove(config, '$.deterministic', '$.n_candidates')")
-    older.execute(
-        "UPDATE settings SET value = json_remove(value, '$.deterministic', '$.n_candidates') "
-        "WHERE name = 'student settings'"
+    now = dataclasses.replace(tiny.student, deterministic=greedy)
+    before = {k: v for k, v in now.to_json().items() if k not in ("deterministic", "n_candidates")}
+    fields = from_unit("a", UnitRecord(unit(1, deployment=DEPLOYED), 0))
+    old_stores.make(
+        path,
+        old_stores.FORMAT_3,
+        2,
+        ("settings", {"name": "definition", "value": {"horizon": 40, "deterministic_deployment": greedy}}),
+        ("settings", {"name": "student settings", "value": before}),
+        ("batches", {"name": "a", "units": 1, "weights": file_name("a", 1), "roster": ["a"]}),
+        rows_of(students("a")[0], "a", config=before),
+        ("units", fields),
+        then="ALTER TABLE units DROP COLUMN evaluation",
     )
-    older.execute("UPDATE settings SET value = '2' WHERE name = 'format'")
-    older.commit()
-    older.close()
     content = path.read_bytes()
     with Store(path, read_only=read_only) as store:
         (found,) = store.transcripts()
@@ -207,9 +214,87 @@ def test_a_store_from_before_candidates_is_read_with_the_deployment_that_its_tas
     assert (path.read_bytes() == content) is read_only
     if not read_only:
         with Store(path) as store:
-            (batch,) = store.enrol([dataclasses.replace(batch.enrolments[0], config=now)], one_batch)
+            (batch,) = store.enrol([dataclasses.replace(students("a")[0], config=now)], one_batch)
             store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2, evaluation=DEPLOYED), 0)))
             assert store.transcript("a").units[-1].evaluation == DEPLOYED
+
+
+STUDY = {"best": {"return_1": 0.5}, "model": {"noise": 0.1}, "policy": {"kind": "none"}}
+AUDIT = {"interventions": [{"name": "SR1"}], "promises_checked": True, "broken_promises": [], "of": {"cisr": "0"}}
+EPISODES = [{"flights": [[[0.0, 1.0]]], "outcome": "success", "failed": False, "total": 1.5, "steps": 1}]
+REPRODUCED = {"title": "Table 1", "repetitions": ["compare"], "searches": ["audit"], "students": 1, "rows": []}
+
+
+def store_of_format_3(path):
+    """One of each thing that such a store could hold, with a study called audit and one called reproduction."""
+    a, b = students("audit/000/00", "compare/SR1/000")
+    folder = path.with_name(path.name + ".weights")
+    folder.mkdir()
+    save_file({"log_weights": np.full((2, 3), 7, np.float32)}, folder / file_name(a.name, 1))
+    old_stores.make(
+        path,
+        old_stores.FORMAT_3,
+        3,
+        ("settings", {"name": "task", "value": '"lake"'}),
+        ("settings", {"name": "run audit", "value": {"seed": 1}}),
+        ("settings", {"name": "run compare", "value": {"seed": 2}}),
+        (
+            "batches",
+            {"name": a.name, "units": 1, "weights": file_name(a.name, 1), "done": 1, "roster": [a.name, b.name]},
+        ),
+        rows_of(a, a.name, 0, error="it broke", failures_when_broken=3),
+        rows_of(b, a.name, 1, deployment=as_json(dataclasses.asdict(DEPLOYED))),
+        ("units", from_unit(a.name, UnitRecord(unit(1, evaluation=DEPLOYED), {"fresh_starts": 1}))),
+        ("units", from_unit(b.name, UnitRecord(unit(1), 0))),
+        ("rounds", {"study": "audit", "round": 0, "parameters": {"r": 1}, "told": 1, "score": 2.5, "model": {}}),
+        ("findings", {"study": "audit", "found": STUDY}),
+        ("findings", {"study": "order compare", "found": {"order": ["SR1", "HR"]}}),
+        ("findings", {"study": "trajectories compare", "found": {b.name: EPISODES}}),
+        ("findings", {"study": "trajectories of students gone", "found": {"gone/SR1/000": EPISODES}}),
+        ("findings", {"study": "reproduction", "found": REPRODUCED}),
+    )
+    return a, b
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_nothing_of_a_store_of_format_3_is_lost(tmp_path, read_only):
+    path = tmp_path / "store"
+    a, b = store_of_format_3(path)
+    content = path.read_bytes()
+    for _ in range(2):
+        with Store(path, read_only=read_only) as store:
+            assert store.settings() == {"format": FORMAT, "task": "lake"}
+            assert store.runs() == {"audit": {"seed": 1}, "compare": {"seed": 2}}
+            broken, finished = store.transcripts()
+            assert (broken.name, broken.error, broken.training_failures) == (a.name, "it broke", 3 + 0 + 1)
+            assert broken.units == (unit(1, evaluation=DEPLOYED),) and broken.fresh_starts == (1,)
+            assert (finished.name, finished.deployment, finished.units) == (b.name, DEPLOYED, (unit(1),))
+            assert store.weights(b.name)["log_weights"].tolist() == [7, 7, 7]
+            assert store.rounds("audit") == [Round({"r": 1}, True, 2.5, None, {})]
+            assert store.findings() == {"audit": STUDY}
+            assert store.curricula("compare") == ["SR1", "HR"]
+            assert store.trajectories() == {b.name: EPISODES}
+            assert store.reproduction() == REPRODUCED
+            assert store.audit() is None
+    assert (path.read_bytes() == content) is read_only
+
+
+def test_an_audit_of_format_3_stays_an_audit(tmp_path):
+    old_stores.make(tmp_path / "s", old_stores.FORMAT_3, 3, ("findings", {"study": "audit", "found": AUDIT}))
+    with Store(tmp_path / "s") as store:
+        assert (store.audit(), store.findings()) == (AUDIT, {})
+
+
+@pytest.mark.parametrize("name", ["audit", "reproduction", "order compare", "trajectories compare", "format"])
+def test_a_study_may_have_any_name(name):
+    with Store(None) as store:
+        store.keep_audit(AUDIT)
+        store.keep_reproduction(REPRODUCED)
+        store.keep_curricula("compare", ["SR1"])
+        store.settle_run(name, {"seed": 1})
+        store.keep_findings(name, STUDY)
+        assert store.findings() == {name: STUDY} and store.runs() == {name: {"seed": 1}}
+        assert (store.audit(), store.reproduction(), store.curricula("compare")) == (AUDIT, REPRODUCED, ["SR1"])
 
 
 def test_only_the_last_weights_of_a_batch_stay_on_disk(tmp_path):

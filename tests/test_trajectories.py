@@ -10,7 +10,6 @@ import tiny
 
 from cisr import Fixed, Store, compare
 from cisr.cmdp import InducedCMDP
-from cisr.compare import order_name
 from cisr.errors import ConfigError
 from cisr.report.figures import rescues_figure
 from cisr.trajectories import (
@@ -18,7 +17,6 @@ from cisr.trajectories import (
     N_EPISODES,
     Trajectory,
     at_random,
-    finding_name,
     play,
     trajectory,
 )
@@ -80,18 +78,18 @@ def test_a_crash_is_a_failure_and_a_timeout_is_none():
 
 def test_a_comparison_keeps_episodes_of_its_students_and_plays_nothing_twice(flown, monkeypatch):
     with Store(flown) as store:
-        first = store.findings()[finding_name("compare")]
+        first = store.trajectories()
         names = [t.name for t in store.transcripts()]
         assert {name: len(episodes) for name, episodes in first.items()} == dict.fromkeys(names, N_EPISODES)
         monkeypatch.setattr("cisr.trajectories.episodes", None)
         compare(TASK, {"none": Fixed("none")}, n_students=2, store=store, n_workers=0)
-        assert store.findings()[finding_name("compare")] == first
+        assert store.trajectories() == first
 
 
 def test_a_task_without_scenery_keeps_no_episodes():
     with Store(None) as store:
         compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
-        assert set(store.findings()) == {order_name("compare")}
+        assert store.trajectories() == {}
 
 
 def test_the_scenerys_lines_are_where_the_triggers_begin():

@@ -3,6 +3,9 @@
 import importlib.util
 from typing import Any
 
+from cisr import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
+
+# isort: split
 from cisr.classroom import Deployment, Transcript, UnitLog
 from cisr.compare import Comparison, Row, compare
 from cisr.curricula import (

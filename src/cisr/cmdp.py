@@ -28,6 +28,7 @@ from cisr import constraints
 from cisr.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
 from cisr.compilation import is_out_of_memory
 from cisr.errors import AnswerError, CisrError, TaskError, described
+from cisr.interrupts import users_errors
 from cisr.intervention import Intervention, Place, Rewind, ToStart
 from cisr.seeding import derive_seed
 from cisr.task import Move, Task, Transition, standing
@@ -61,7 +62,8 @@ class InducedCMDPs:
 
     An environment that raises, or answers what its spaces do not allow, is reported to `on_error(k, error, judged)` and
     left out from then on: its answers are zeros and its episode never ends. `judged` says whether the step in which it
-    broke could be judged by the state that it left. Without `on_error` the error is the caller's.
+    broke could be judged by the state that it left. Without `on_error` the error is the caller's. `on_ask(k)` is called
+    before environment k is asked for a step or put anywhere, `on_ask(None)` before functions of the task are.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class InducedCMDPs:
         intervention: Intervention,
         envs: Sequence[Env],
         on_error: Callable[[int, BaseException, bool], None] | None = None,
+        on_ask: Callable[[int | None], None] = lambda k: None,
     ) -> None:
         self.task = task
         self.intervention = intervention
         self.envs = list(envs)
         self.horizon = task.horizon_under(intervention)
         self._on_error = on_error
+        self._on_ask = on_ask
         self._answers = Answers(self.envs[0].observation_space)
         self._left_out: set[int] = set()
         self._dangers = list(task.dangers.items())
@@ -116,6 +120,7 @@ class InducedCMDPs:
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
         rewards, terminated, cut_off, states, here = self._move(actions)
+        self._on_ask(None)
         move = Move(state=states, reward=rewards, terminated=terminated)
         dangers = [held & here for held in self._in_danger(move)]
         success = self._judge("success", self.task.success, move) & here
@@ -124,6 +129,7 @@ class InducedCMDPs:
         failed, rescued = reduce(or_, dangers), reduce(or_, fired)
         terminated = terminated | failed
         after = self._rescue(states, rescued, terminated)
+        self._on_ask(None)
         if isinstance(self.intervention.reset, Place) and rescued.any():
             landed = self._standing_in_danger(after)
             dangers = [held | (there & rescued & ~terminated) for held, there in zip(dangers, landed, strict=True)]
@@ -164,6 +170,7 @@ class InducedCMDPs:
         for k, env in enumerate(self.envs):
             reward, ended, late, state, sound = 0.0, False, False, self._visited[k][-1], False
             if k not in self._left_out:
+                self._on_ask(k)
                 try:
                     observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
                     seen = answers.observation(observation, "The environment's step")
@@ -171,7 +178,7 @@ class InducedCMDPs:
                     ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
                     state = checked_state(read_state(env), like=state)
                     self._observations[k], sound = seen, True
-                except (Exception, SystemExit) as error:
+                except users_errors() as error:
                     reward, ended, late = 0.0, False, False
                     state, sound = self._last_seen(env, like=state)
                     self._give_up(k, error, judged=sound)
@@ -218,11 +225,12 @@ class InducedCMDPs:
             if not is_rescued:
                 self._visited[k].append(states[k])
             elif not to_start and k not in self._left_out:
+                self._on_ask(k)
                 try:
                     after[k] = self._reset(k, states[k])
                     if not terminated[k]:
                         self._observations[k] = self._placed(self.envs[k], after[k])
-                except (Exception, SystemExit) as error:
+                except users_errors() as error:
                     self._give_up(k, error)
         return after
 
@@ -230,7 +238,7 @@ class InducedCMDPs:
         """Where an environment broke, if it still can tell: a step may end in danger and in an error."""
         try:
             return checked_state(self.task.read_state(env), like=like), True
-        except Exception:
+        except users_errors():
             return like, False
 
     def _placed(self, env: Env, state: np.ndarray) -> np.ndarray:
@@ -267,7 +275,7 @@ class InducedCMDPs:
             return function(about)
         except (CisrError, MemoryError):
             raise
-        except Exception as error:
+        except users_errors() as error:
             raise TaskError(f"{what} raised {described(error)}, asked about {len(self.envs)} states.") from error
 
     def _reset(self, k: int, state: np.ndarray) -> np.ndarray:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from cisr.checks import MOST_STUDENTS, check_kind, check_text, check_whole
-from cisr.classroom import Batch, Classroom, Deployment, Enrolment, Event, Transcript
+from cisr.classroom import STEP_TIMEOUT, Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.curricula.base import check_policy
 from cisr.differences import Difference, against_the_others
 from cisr.errors import ConfigError
+from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import (
     check_finished,
     check_task_given,
@@ -136,6 +137,7 @@ def titled(task: str, scale: str, student: str | None) -> str:
     return f"{task} ({scale} scale{f', {student} students' if student else ''})"
 
 
+@interrupts_told_apart()
 def compare(
     task: Task,
     curricula: Mapping[str, CurriculumPolicy],
@@ -148,6 +150,7 @@ def compare(
     evaluate_in: str = "M",
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     batch: int | None = None,
     fresh: bool = False,
     listener: Callable[[Batch, Event], None] = lambda batch, event: None,
@@ -155,7 +158,8 @@ def compare(
     """Train `n_students` new students under each curriculum and sum up how they did.
 
     Students that an error ended are tried again by the next call on the same store. `batch` bounds how many are trained
-    together, where memory is short; the store keeps it for good. `fresh` sets what the store holds of this comparison
+    together, where memory is short; the store keeps it for good. `step_timeout` is how many seconds a step or reset of
+    an environment may take before its student counts as broken. `fresh` sets what the store holds of this comparison
     aside first.
     """
     check_task_given(task)
@@ -172,12 +176,14 @@ def compare(
         if fresh:
             set_aside(kept, name, lesson)
         batching = settle(kept, name, lesson, deployed(lesson, seed), batch)
-        kept.keep_findings(order_name(name), {"order": list(curricula)})
-        with Classroom(lesson, kept, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+        kept.keep_curricula(name, list(curricula))
+        with Classroom(
+            lesson, kept, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+        ) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
         check_finished([transcript for group in groups.values() for transcript in group])
-        keep_trajectories(kept, task, name, groups, seed, lesson.evaluate_under)
+        keep_trajectories(kept, task, groups, seed, lesson.evaluate_under)
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
 
@@ -190,11 +196,6 @@ def check_n_students(n_students: int, n_curricula: int) -> None:
             f"{n_students * n_curricula} students in all, {n_students} under each of {n_curricula} curricula: give at "
             f"most {MOST_STUDENTS:,} in all."
         )
-
-
-def order_name(comparison: str) -> str:
-    """Under which the store keeps in what order a comparison's curricula were last given."""
-    return f"order {comparison}"
 
 
 def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:

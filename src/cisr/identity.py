@@ -13,6 +13,7 @@ from cisr.classroom import Lesson
 from cisr.curricula.space import Real
 from cisr.errors import CisrError
 from cisr.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
+from cisr.interrupts import users_errors
 from cisr.students.config import Population, students_of
 from cisr.task import Task
 from cisr.teachers.base import Teacher
@@ -72,13 +73,13 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
         env = make_env()
     except CisrError:
         raise
-    except (Exception, SystemExit):
+    except users_errors():
         return None
     from cisr.answers import check_environment  # brings in gymnasium
 
     check_environment(env)
     found = fingerprint_of_environment(env)
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(*users_errors()):
         env.close()
     return found
 

@@ -13,16 +13,13 @@ from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.identity import ENVIRONMENT, identity, versions
 from cisr.seeding import derive_seed, generator
-from cisr.store import RUN, Store
+from cisr.store import Store
 from cisr.students.config import Population, StudentConfig, students_of
 from cisr.task import Task
 
 if TYPE_CHECKING:
     from cisr.students.student import Student
 
-
-AUDIT = "audit"
-"""The store's name for what it keeps of an audit."""
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +82,14 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     if not store.agrees(settings := _with_environment(store, settings)):
         store.settle(settings)
         if "code" in kept:
-            store.drop_finding(AUDIT)  # it was about another task
+            store.drop_audit()  # it was about another task
         if unknown and lesson.task.version is None:
             log.warning(
                 "%s: changes cannot be told of %s: give the task a `version`, and another one when they change.",
                 lesson.task.name,
                 "; ".join(unknown),
             )
-    store.settle({RUN + name: run}, name)
+    store.settle_run(name, run)
     largest = kept.get("batching", {}).get("largest", batch)
     if batch not in (None, largest):
         raise StoreError(

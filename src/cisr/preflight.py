@@ -7,11 +7,13 @@ trained: a rescue by a `place` that does nothing would leave students in danger 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cisr.errors import AnswerError, CisrError, TaskError, described
+from cisr.interrupts import users_errors
 from cisr.intervention import ToStart
 from cisr.task import Task, standing
 
@@ -19,31 +21,39 @@ MOST_RESETS, MOST_STEPS = 3, 50
 """Tries to find a state that is not the first one."""
 
 
-def check_state_functions(task: Task) -> None:
+Ask = Callable[[], None]
+"""Called before the user's code is."""
+
+
+def check_state_functions(task: Task, ask: Ask = lambda: None) -> None:
     """Complain about functions that are missing, answer nothing or do nothing; an environment that raises is no concern
     of this check: its students will say so."""
+    ask()
     try:
         env = task.make_env()
-    except (Exception, SystemExit):
+    except users_errors():
         return
     try:
-        _look(task, env)
+        _look(task, env, ask)
     finally:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*users_errors()):
+            ask()
             env.close()
 
 
-def _look(task: Task, env: Any) -> None:
+def _look(task: Task, env: Any, ask: Ask) -> None:
     try:
+        ask()
         env.reset(seed=0)
-    except (Exception, SystemExit):
+    except users_errors():
         return
     first = _read(task, env)
     check_predicates(task, first)
     if all(isinstance(i.reset, ToStart) for i in task.interventions):
         return  # nobody is ever placed
-    elsewhere = _another_state(task, env, first)
+    elsewhere = _another_state(task, env, first, ask)
     if elsewhere is not None:
+        ask()
         _check_place(task, env, first, elsewhere)
 
 
@@ -87,22 +97,24 @@ def _read(task: Task, env: Any) -> np.ndarray:
         return np.array(checked_state(task.read_state(env)))
     except AnswerError as error:
         raise TaskError(f"Task '{task.name}': {error}") from error
-    except Exception as error:
+    except users_errors() as error:
         raise TaskError(
             f"Task '{task.name}': its read_state raised {described(error)}. Give a function of the environment that "
             f"returns its state as a vector of numbers (d,)."
         ) from error
 
 
-def _another_state(task: Task, env: Any, first: np.ndarray) -> np.ndarray | None:
+def _another_state(task: Task, env: Any, first: np.ndarray, ask: Ask) -> np.ndarray | None:
     """Bring the environment into a state that is not the first one; None where that cannot be done."""
     try:
         for seed in range(1, MOST_RESETS + 1):
+            ask()
             env.reset(seed=seed)
             if not np.array_equal(state := _read(task, env), first):
                 return state
         env.action_space.seed(0)
         for _ in range(MOST_STEPS):
+            ask()
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
                 env.reset(seed=0)
@@ -110,7 +122,7 @@ def _another_state(task: Task, env: Any, first: np.ndarray) -> np.ndarray | None
                 return state
     except TaskError:
         raise
-    except (Exception, SystemExit):
+    except users_errors():
         return None
     return None
 
@@ -122,7 +134,7 @@ def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray)
     mend = "Give a function place(env, state) that puts it there and returns the observation there."
     try:
         seen = task.place(env, first.copy())
-    except Exception as error:
+    except users_errors() as error:
         raise TaskError(f"{asked} raised {described(error)}. {mend}") from error
     if seen is None:
         raise TaskError(f"{asked} answered None. {mend}")

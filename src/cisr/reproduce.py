@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from cisr.checks import MOST_STUDENTS, check_whole
-from cisr.classroom import Batching, Classroom, Lesson
+from cisr.classroom import STEP_TIMEOUT, Batching, Classroom, Lesson
 from cisr.compare import Comparison, enrol, summarise_groups
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
 from cisr.differences import Difference
 from cisr.errors import ConfigError
+from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import announce_aside, check_finished, deployed, make_lesson, settle
 from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row, told_apart
 from cisr.store import Store
@@ -35,8 +36,6 @@ PUBLICATIONS = {
 }
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
 MOST_TEACHERS = 1_000
-FINDING = "reproduction"
-"""The name under which the store keeps what is reproduced; see `finding`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +159,7 @@ def plan(
     return Plan(lesson, batching, repetitions, studies)
 
 
+@interrupts_told_apart()
 def reproduce(
     task: Task,
     store: Store,
@@ -169,6 +169,7 @@ def reproduce(
     seed: int = 0,
     lane: str = "auto",
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     batch: int | None = None,
     listener: Listener = ignore,
 ) -> Reproduction:
@@ -177,8 +178,9 @@ def reproduce(
     paper = publication(task)
     lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
-    store.keep_findings(FINDING, finding(task, paper, names, searches, n_students))
-    results = run_together([study for studies in kinds.values() for study in studies], store, n_workers, listener)
+    store.keep_reproduction(finding(task, paper, names, searches, n_students))
+    everyone_searching = [study for studies in kinds.values() for study in studies]
+    results = run_together(everyone_searching, store, n_workers, step_timeout, listener)
     found = iter(results)
     by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
     policies = {kind: tuple(result.policy for result in each) for kind, each in by_kind.items()}
@@ -191,13 +193,15 @@ def reproduce(
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
         repetitions.append(enrol(task, curricula, n_students, seed, name))
-    with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+    with Classroom(
+        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+    ) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     check_finished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
-    keep_trajectories(store, task, FINDING, pooled, seed)
+    keep_trajectories(store, task, pooled, seed)
     return Reproduction(
         title=entitled(paper.title, task.student_kind),
         repetitions=n_teachers,

@@ -16,6 +16,7 @@ import numpy as np
 
 from cisr.checks import MOST_STUDENTS, check_function
 from cisr.classroom import (
+    STEP_TIMEOUT,
     Batch,
     Batching,
     Classroom,
@@ -31,6 +32,7 @@ from cisr.curricula import CurriculumPolicy, Observation, Parameters, Patient, S
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
+from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import check_task_given, deployed, make_lesson, new_student, nobody_finished, set_aside, settle
 from cisr.seeding import check_seed, derive_seed
 from cisr.statistics import standard_error
@@ -142,7 +144,8 @@ class Study:
     `observe` and `score` say what the teacher sees of a unit and what it wants of a student (see `usual_score`).
     Everything is kept in `store`; running a study again on the same store goes on where it stopped, and students that
     an error ended are tried again. `batch` bounds how many students are trained together, where memory is short; the
-    store keeps it for good. `fresh` sets what the store holds of this study aside first.
+    store keeps it for good. `step_timeout` is how many seconds a step or reset of an environment may take before its
+    student counts as broken. `fresh` sets what the store holds of this study aside first.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class Study:
         lane: str = "auto",
         evaluate_in: str = "M",
         n_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
         batch: int | None = None,
         fresh: bool = False,
     ) -> None:
@@ -189,6 +193,7 @@ class Study:
         self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
+        self._step_timeout = step_timeout
         self.batch = batch
         self._fresh = fresh
 
@@ -245,7 +250,7 @@ class Study:
     def run(self, listener: Listener = ignore, on_round: OnRound = lambda number, result: None) -> StudyResult:
         """Go on until all rounds are done. Listeners hear what happens in the classroom, and each round's result."""
         with opened(self._store) as store:
-            (result,) = run_together([self], store, self._n_workers, listener, on_round)
+            (result,) = run_together([self], store, self._n_workers, self._step_timeout, listener, on_round)
         return result
 
     def lessons(
@@ -301,8 +306,9 @@ class Study:
         return [t for number in numbers for t in store.transcripts(f"{self.name}/{number:03d}/")]
 
     def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
-        """Teach students of earlier rounds again that an error ended, and score their classes anew."""
-        broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.error is not None}
+        """Teach students of earlier rounds again that an error ended or whose weights were lost, and score their
+        classes anew."""
+        broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.deployment is None}
         past = enumerate(store.rounds(self.name)[:told])
         yield from self._taught(store, {k: r.parameters for k, r in past if f"{self.name}/{k:03d}" in broken})
 
@@ -348,10 +354,12 @@ class Study:
         return [new_student(self.task, policy, self.seed, name) for name in names]
 
 
+@interrupts_told_apart()
 def run_together(
     studies: Sequence[Study],
     store: Store,
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     listener: Listener = ignore,
     on_round: OnRound = lambda number, result: None,
 ) -> list[StudyResult]:
@@ -361,7 +369,9 @@ def run_together(
         batching = study.settle(store)
     results: dict[str, StudyResult] = {}
     running = {study.name: study.lessons(store, on_round) for study in studies}
-    with Classroom(lesson, store, batching=batching, n_workers=n_workers, listener=listener) as classroom:
+    with Classroom(
+        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+    ) as classroom:
         taught: dict[str, Transcript] | None = None
         while running:
             wanted: list[Enrolment] = []

@@ -22,6 +22,7 @@ from cisr.audit.agreement import disagreement, predicates
 from cisr.audit.excursions import twin_excursions
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.errors import ConfigError
+from cisr.interrupts import interrupts_told_apart, users_errors
 from cisr.intervention import Array, Intervention, Place
 from cisr.model import model_of
 from cisr.seeding import check_seed, derive_seed, generator
@@ -52,6 +53,7 @@ class BrokenPromise:
     __repr__ = __str__  # what `assert not check_task(task)` shows
 
 
+@interrupts_told_apart()
 def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> tuple[BrokenPromise, ...]:
     """The promises that a task breaks; empty when all is well.
 
@@ -79,7 +81,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
                     break
-    except Exception as error:
+    except users_errors() as error:
         found["the environment"] = BrokenPromise(what="the environment", message=_raised(error))
     return tuple(found.values())
 
@@ -117,7 +119,7 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
         asked = Move(*(part.copy() for part in shown))
         try:
             answer = np.asarray(fn(asked))
-        except Exception as error:
+        except users_errors() as error:
             yield BrokenPromise(what=what, message=f"{_raised(error)}, when asked {way}")
             return
         if answer.shape != chosen.shape or answer.dtype != bool:
@@ -182,7 +184,7 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
         given = (state.copy(), history.copy(), u.copy())
         try:
             put, again = np.asarray(reset.fn(*given)), reset.fn(state.copy(), history.copy(), u.copy())
-        except Exception as error:
+        except users_errors() as error:
             yield BrokenPromise(what=what, message=_raised(error), state=_shown(state))
             return
         if put.shape != state.shape:
@@ -248,7 +250,7 @@ def _solitude(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
             yield BrokenPromise(what="the environment", message=message, state=_shown(state))
 
 
-def _raised(error: Exception) -> str:
+def _raised(error: BaseException) -> str:
     return f"raised {type(error).__name__}: {error}"
 
 

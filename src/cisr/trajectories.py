@@ -130,13 +130,8 @@ def _point(state: np.ndarray) -> Point:
 # In the store
 
 
-def finding_name(comparison: str) -> str:
-    """Under which the store keeps a comparison's trajectories."""
-    return f"trajectories {comparison}"
-
-
 def keep_trajectories(
-    store: Store, task: Task, name: str, groups: Mapping[str, Sequence[Transcript]], seed: int, under: str = "none"
+    store: Store, task: Task, groups: Mapping[str, Sequence[Transcript]], seed: int, under: str = "none"
 ) -> None:
     """Play the first finished students of each curriculum and keep their episodes; nothing is played twice.
 
@@ -144,13 +139,14 @@ def keep_trajectories(
     """
     if task.scenery is None:
         return
-    kept = dict(store.findings().get(finding_name(name), {}))
+    kept = store.trajectories()
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]
     missing = [student for student in wanted if student not in kept]
-    for student in missing:
-        kept[student] = [asdict(episode) for episode in episodes(store, task, student, seed, under)]
-    if missing:
-        store.keep_findings(finding_name(name), kept)
+    store.keep_trajectories({student: _played(store, task, student, seed, under) for student in missing})
+
+
+def _played(store: Store, task: Task, student: str, seed: int, under: str) -> list[dict[str, Any]]:
+    return [asdict(episode) for episode in episodes(store, task, student, seed, under)]
 
 
 def episodes(store: Store, task: Task, student: str, seed: int, under: str) -> list[Trajectory]:

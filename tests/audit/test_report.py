@@ -11,7 +11,7 @@ import tiny
 
 from cisr import Intervention, Place, Rewind, Store, Study, ToStart, get_task
 from cisr.audit import audit, quick_audit
-from cisr.audit.report import AUDIT, keep_quick_audit
+from cisr.audit.report import keep_quick_audit
 from cisr.audit.show import in_one_line
 from cisr.cli import main
 from cisr.errors import ConfigError
@@ -124,7 +124,7 @@ def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path, monkeypatch)
         assert {v["name"]: v["status"] for v in first["interventions"]}["SR2"] == "certified"
         monkeypatch.setattr("cisr.audit.report.quick_audit", None)
         assert keep_quick_audit(tiny.task, store) == first  # not asked again
-        assert store.findings()[AUDIT] == first
+        assert store.audit() == first
         monkeypatch.undo()
         assert keep_quick_audit(tiny.explosive, store) != first  # another task
     assert in_one_line(first) == "Learning safety: SR1, SR2, HR certified, no policy can fail."
@@ -210,7 +210,7 @@ def test_an_audit_in_the_store_does_not_disturb_a_study(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         keep_quick_audit(tiny.task, store)
         Study(tiny.task, store=store, n_initial=1, n_rounds=0, class_size=1, n_workers=0).run()
-        assert set(store.findings()) == {AUDIT, "study"}
+        assert store.audit() and set(store.findings()) == {"study"}
 
 
 def test_what_is_only_played_a_little_is_said_to_be_so():

@@ -234,7 +234,7 @@ def test_a_student_that_breaks_in_an_evaluation_takes_the_failures_of_the_unit_a
         n_units=1,
         make_env=lambda **options: Fragile(tiny.task.make_env(**options)),
     )
-    monkeypatch.setattr(gymnasium, "check_state_functions", lambda task: None)  # it would step the environment
+    monkeypatch.setattr(gymnasium, "check_state_functions", lambda task, ask: None)  # it would step the environment
     monkeypatch.setattr(Fragile, "steps", 0)
     monkeypatch.setattr(Fragile, "falls", 0)
     monkeypatch.setattr(Fragile, "patience", SEVERAL.steps_per_unit + 90)

@@ -65,7 +65,7 @@ def test_an_idle_worker_may_die_while_another_one_works():
 
 def test_workers_that_cannot_import_stop_the_run_with_one_line(workers, monkeypatch, capfd):
     start = module.start_process
-    monkeypatch.setattr(module, "start_process", lambda name: start("cisr.no_such_module"))
+    monkeypatch.setattr(module, "start_process", lambda name, page: start("cisr.no_such_module"))
     with pytest.raises(CisrError, match=r"A worker process cannot start \(exit code 71\): most often memory is short"):
         list(workers.run([job("a")]))
     assert "Traceback" not in capfd.readouterr().err

@@ -4,7 +4,6 @@ import html
 import math
 import re
 import shutil
-import sqlite3
 
 import pytest
 import tiny
@@ -13,6 +12,7 @@ from cisr import ConfigError, Store
 from cisr.report.elsewhere import students_in
 from cisr.report.page import write_page
 from cisr.reproduce import reproduce
+from cisr.store.database import Database
 
 ORDER = [
     *("Optimized", "SR1", "SR2", "HR", "Bandit", "No-interv."),
@@ -97,8 +97,9 @@ def test_the_command_to_run_it_again_is_the_one_that_made_it(written):
 def test_a_store_that_does_not_say_it_is_a_reproduction_is_taken_for_none(reproduced, tmp_path):
     """Names prove nothing: stores made before reproductions were recorded show what they hold."""
     shutil.copy(reproduced, tmp_path / "s")
-    with sqlite3.connect(tmp_path / "s") as database:
-        database.execute("DELETE FROM findings WHERE study = 'reproduction'")
+    database = Database(tmp_path / "s", read_only=False)
+    with database.transaction():
+        database.remove("reproductions", {})
     database.close()
     written = write_page(tmp_path / "s").read_text()
     assert headings(written)[:2] == ["Comparison: evaluation-1", "Comparison: evaluation-2"]

@@ -247,3 +247,44 @@ def test_bounds_hold_on_simulated_mixtures():
         teacher = searched(18, seed=seed, at_once=5, score=one)
         held.append(mean(teacher.best()) >= teacher.belief().bound)
     assert np.mean(held) >= 0.85
+
+
+def test_a_policy_whose_classes_mostly_fail_is_not_returned_however_good_the_others_are():
+    alone = {name: TopTwo(SPACE, seed=0).ask(3)[k] for k, name in enumerate(NAMES)}
+    teacher = TopTwo(SPACE, seed=0)
+    for score in (1.0, *[None] * 30):
+        teacher.tell(alone["B"], score)
+    assert teacher.best() == alone["B"]  # there is no other
+    for _ in range(3):
+        teacher.tell(alone["A"], 1.0)
+    assert teacher.best() == alone["A"] and teacher.belief().students == 3
+
+
+@pytest.mark.parametrize("odd", [-10.0, -1e3, -1e9])
+def test_one_odd_student_of_another_policy_does_not_hide_which_one_is_best(odd):
+    alone = TopTwo(SPACE, seed=0).ask(3)
+    teacher, rng = TopTwo(SPACE, seed=0), np.random.default_rng(0)
+    for point, mean, n in ((alone[0], 0.95, 20), (alone[1], 0.6, 25)):
+        for _ in range(n):
+            teacher.tell(point, float(rng.normal(mean, 0.03)))
+    teacher.tell(alone[2], odd)
+    assert teacher.best() == alone[0]
+    assert 0.5 < teacher.belief().bound < 0.95
+
+
+def test_a_beginning_that_fails_alone_is_forgiven_where_what_follows_mends_it():
+    alone = TopTwo(SPACE, seed=0).ask(3)
+    mended = {
+        **alone[0],
+        "intervention_3": "C",
+        "return_1": 1.0,
+        "return_2": 1.0,
+        "violation_1": 0.1,
+        "violation_2": 0.1,
+    }
+    teacher, rng = TopTwo(SPACE, seed=0), np.random.default_rng(0)
+    for point, mean, n in ((alone[0], 0.0, 5), (mended, 0.95, 10), (alone[1], 0.8, 10)):
+        for _ in range(n):
+            teacher.tell(point, float(rng.normal(mean, 0.01)))
+    assert path_of(mended, SPACE).interventions == ("A", "C")
+    assert teacher.best() == mended

@@ -18,6 +18,7 @@ from cisr.answers import check_environment
 from cisr.checks import shown
 from cisr.cmdp import InducedCMDPs
 from cisr.errors import CisrError, ConfigError, TaskError
+from cisr.interrupts import users_errors
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
 from cisr.task import Task
@@ -139,7 +140,7 @@ class Arena:
             return self._play(attacker, seed, turns, who)
         except CisrError:
             raise
-        except Exception as error:
+        except users_errors() as error:
             raise TaskError(
                 f"Task '{self._task.name}' under '{self._cmdp.intervention.name}' raised {type(error).__name__} at "
                 f"step {len(turns) + 1} of the episode with seed {seed}: {error}"

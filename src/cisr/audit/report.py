@@ -12,8 +12,9 @@ from cisr.audit.verdict import EventualSafety, check_attackers, check_budget, ch
 from cisr.checks import check_names
 from cisr.classroom.classroom import check_workers
 from cisr.identity import audited
+from cisr.interrupts import interrupts_told_apart
 from cisr.intervention import NONE
-from cisr.lesson import AUDIT, check_task_given
+from cisr.lesson import check_task_given
 from cisr.model import model_of
 from cisr.seeding import check_seed
 from cisr.store import Store
@@ -99,14 +100,15 @@ class AuditReport:
 def keep_quick_audit(task: Task, store: Store, progress: Progress = lambda what, steps: None) -> dict[str, Any]:
     """The quick audit of a store's task: verdicts and promises as JSON. What the store holds of the very same task is
     not made again."""
-    kept, of = store.findings().get(AUDIT), audited(task)
+    kept, of = store.audit(), audited(task)
     if kept is None or kept.get("of") != of:
         told = quick_audit(task, progress).to_json()
         kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
-        store.keep_findings(AUDIT, kept)
+        store.keep_audit(kept)
     return kept
 
 
+@interrupts_told_apart()
 def audit(
     task: Task,
     interventions: Sequence[str] | None = None,

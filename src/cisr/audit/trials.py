@@ -14,6 +14,7 @@ import numpy as np
 from cisr.audit.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
 from cisr.audit.play import RandomAttacker, StickyAttacker
 from cisr.cmdp import Env
+from cisr.interrupts import users_errors
 from cisr.intervention import Intervention
 from cisr.seeding import MAX_SEED, derive_seed, generator
 from cisr.task import Move, Task
@@ -109,7 +110,7 @@ class Trials:
         one = Move(*(np.array(part)[None] for part in move))
         try:
             return any(bool(np.any(danger(one))) for danger in self.task.dangers.values())
-        except Exception:  # it will be asked again, and named
+        except users_errors():  # it will be asked again, and named
             return False
 
     def situations(self, n: int) -> Iterator[Situation]:

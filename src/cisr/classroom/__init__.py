@@ -1,6 +1,7 @@
 """Classrooms: what trains a batch of students under their curriculum policies."""
 
 from cisr.classroom.classroom import Batching, Classroom, Register
+from cisr.classroom.executors import STEP_TIMEOUT
 from cisr.classroom.records import (
     Abandonment,
     Batch,
@@ -21,6 +22,7 @@ from cisr.classroom.records import (
 )
 
 __all__ = [
+    "STEP_TIMEOUT",
     "Abandonment",
     "Batch",
     "Batching",

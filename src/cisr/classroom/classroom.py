@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from cisr.checks import check_whole
-from cisr.classroom.executors import Executor, InThisProcess, Processes
+from cisr.classroom.executors import STEP_TIMEOUT, Executor, InThisProcess, Processes
 from cisr.classroom.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
 from cisr.classroom.worker import Job
 from cisr.compilation import accelerator_bytes
+from cisr.errors import ConfigError
 
 BYTES_PER_STUDENT = 2**26
 """What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
@@ -63,7 +65,8 @@ class Classroom:
     """Teaches batches of students, spread over worker processes, or in this process on an accelerator.
 
     How students are grouped depends on `batching` alone, which a store records: the numbers are the same with any
-    number of workers. `n_workers=0` teaches in this process.
+    number of workers. `n_workers=0` teaches in this process. `step_timeout` is how many seconds a step or reset of an
+    environment may take before its student counts as broken; in this process only Python code can be interrupted.
     """
 
     def __init__(
@@ -73,9 +76,12 @@ class Classroom:
         *,
         batching: Batching,
         n_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
         listener: Callable[[Batch, Event], None] = lambda batch, event: None,
     ) -> None:
         check_workers(n_workers)
+        if not (step_timeout > 0 and math.isfinite(step_timeout)):
+            raise ConfigError(f"A step of an environment may take {step_timeout} s: give a number of seconds above 0.")
         self.lesson = lesson
         self.register = register
         self.batching = batching
@@ -83,7 +89,7 @@ class Classroom:
         workers = os.cpu_count() or 1 if n_workers is None else n_workers
         if lesson.lane == "compiled" and accelerator_bytes() is not None:
             workers = 0
-        self._executor: Executor = Processes(workers) if workers else InThisProcess()
+        self._executor: Executor = Processes(workers, step_timeout) if workers else InThisProcess(step_timeout)
 
     def __enter__(self) -> Classroom:
         return self

@@ -12,6 +12,7 @@ from cisr.classroom.cohort import Cohort
 from cisr.classroom.lane import Deployed, Lane, UnitSummary
 from cisr.classroom.records import Batch, Breakdown, Checkpoint, Deployment, Event, Lesson, Progress
 from cisr.classroom.supervised import Rules
+from cisr.classroom.watch import NO_WATCH, Watch
 from cisr.constraints import violation
 from cisr.intervention import Intervention
 from cisr.students.config import StudentConfig
@@ -19,8 +20,13 @@ from cisr.students.ppo import Learner
 from cisr.task import Task
 
 
-def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) -> Iterator[Event]:
-    """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
+def train(
+    lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
+) -> Iterator[Event]:
+    """Teach a batch from the start or from a checkpoint; the events are what happens, in order.
+
+    There is nothing to watch: a compiled environment is no code that could block.
+    """
     return CompiledLane(lesson, batch).run(checkpoint)
 
 

@@ -6,8 +6,10 @@ An executor yields (batch, event) pairs. The receiver keeps a checkpoint before 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -15,9 +17,18 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from cisr.classroom.records import Abandonment, Batch, Checkpoint, Event, Graduation, Lesson
-from cisr.classroom.worker import Broken, Job, Kept, Ready, events_of, receive, send
+from cisr.classroom.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, Lesson
+from cisr.classroom.watch import Alarm, SharedWatch, shared_page
+from cisr.classroom.worker import GROWN, Broken, Job, Kept, Ready, events_of, receive, send
 from cisr.errors import CisrError, described
+from cisr.interrupts import users_errors
+
+log = logging.getLogger(__name__)
+
+STEP_TIMEOUT = 600.0
+"""Seconds that a step or reset of an environment may take, unless told otherwise."""
+LOOK_EVERY = 0.5
+"""Seconds between looks at environments that may take too long."""
 
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -45,14 +56,18 @@ class Executor(Protocol):
 class InThisProcess:
     """Everything here, one batch after the other: for debugging and small things."""
 
+    def __init__(self, step_timeout: float = STEP_TIMEOUT) -> None:
+        self._step_timeout = step_timeout
+
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
         for job in jobs:
             try:
-                for event in events_of(job):
-                    yield job.batch, event
+                with Alarm(self._step_timeout, _too_slow(job, self._step_timeout)) as watch:
+                    for event in events_of(job, watch):
+                        yield job.batch, event
             except CisrError:
                 raise
-            except (Exception, SystemExit) as error:
+            except users_errors() as error:
                 yield job.batch, Abandonment(described(error))
 
     def close(self) -> None:
@@ -67,27 +82,45 @@ class _Arrival(NamedTuple):
 class Processes:
     """Worker processes that live as long as the executor; each batch goes to the next one that is free."""
 
-    def __init__(self, n_workers: int) -> None:
+    def __init__(self, n_workers: int, step_timeout: float = STEP_TIMEOUT) -> None:
         self._n_workers = n_workers
+        self._step_timeout = step_timeout
         self._arrivals: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
-        waiting = deque((job, 1) for job in jobs)
+        waiting: deque[tuple[Job, int]] = deque((job, 1) for job in jobs)
         busy: dict[_Worker, tuple[Job, int]] = {}
         try:
             while waiting or busy:
                 while waiting and (worker := self._free(busy)) is not None:
                     busy[worker] = waiting.popleft()
                     worker.teach(busy[worker][0])
-                worker, message = self._arrivals.get()
+                for worker, student in self._overdue(busy):
+                    job, _ = busy.pop(worker)
+                    complaint = _too_slow(job, self._step_timeout)
+                    log.warning("%s", complaint)
+                    if student is None:
+                        yield job.batch, Abandonment(complaint)
+                    else:
+                        waiting.appendleft((_without(job, student, complaint), 1))
+                try:
+                    worker, message = self._arrivals.get(timeout=LOOK_EVERY)
+                except queue.Empty:
+                    continue
+                if worker not in self._workers:  # the last words of one that was ended
+                    continue
                 if message is None:
                     cause = worker.clean_up()
                     self._workers.remove(worker)
-                    job, attempt = busy.pop(worker, (None, 0))  # one that was idle is missed by nobody
-                    if job is not None and attempt < ATTEMPTS:
+                    if worker not in busy:  # nobody misses it
+                        continue
+                    job, attempt = busy.pop(worker)
+                    if cause == f"exit code {GROWN}":
+                        waiting.appendleft((job, 1))
+                    elif attempt < ATTEMPTS:
                         waiting.appendleft((job, attempt + 1))
-                    elif job is not None:
+                    else:
                         yield job.batch, _given_up(job.batch, worker, cause)
                 elif isinstance(message, Ready):
                     worker.ready = True
@@ -117,6 +150,15 @@ class Processes:
         self._workers.append(_Worker(self._arrivals))
         return self._workers[-1]
 
+    def _overdue(self, busy: Mapping[_Worker, Any]) -> list[tuple[_Worker, int | None]]:
+        """Ends workers in which the user's code takes too long; returns them with the student whose turn it was, or
+        None where that concerns all of the batch."""
+        late = [(worker, found) for worker in busy if (found := worker.watch.overdue(self._step_timeout))]
+        for worker, _ in late:
+            worker.kill()
+            self._workers.remove(worker)
+        return [(worker, found.student) for worker, found in late]
+
     def close(self) -> None:
         for worker in self._workers:
             worker.kill()
@@ -124,20 +166,35 @@ class Processes:
         self._arrivals = queue.SimpleQueue()
 
 
-def start_process(module: str, **environment: str) -> subprocess.Popen[bytes]:
-    """The `main` of a module in a process of its own, on one thread; messages go through its pipes.
+PROGRAM = """
+import os, sys
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+except Exception:
+    pass
+if os.getppid() != {parent}:
+    os._exit({not_started})
+try:
+    from {module} import main
+except BaseException as error:
+    print(f"cisr: a worker process cannot start: {{type(error).__name__}}: {{error}}", file=sys.stderr)
+    os._exit({not_started})
+main({argument})
+"""
+"""On Linux the system itself kills a process when the thread that started it ends: one that is stopped, or that blocks
+and holds Python's lock, could not even notice. Elsewhere it ends when its standard input does."""
+
+
+def start_process(module: str, *, page: int | None = None, **environment: str) -> subprocess.Popen[bytes]:
+    """The `main` of a module in a process of its own, on one thread; messages go through its pipes, and `page` is a
+    descriptor that it is given. It ends when the thread that calls this does, at the latest.
 
     Where it cannot import what it needs it says so in one line and exits with NOT_STARTED.
     """
     search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    program = (
-        "import os, sys\n"
-        f"try:\n    from {module} import main\n"
-        "except BaseException as error:\n"
-        "    print(f'cisr: a worker process cannot start: {type(error).__name__}: {error}', file=sys.stderr)\n"
-        f"    os._exit({NOT_STARTED})\n"
-        "main()"
-    )
+    argument = "" if page is None else page
+    program = PROGRAM.format(parent=os.getpid(), not_started=NOT_STARTED, module=module, argument=argument)
     try:
         return subprocess.Popen(
             [sys.executable, "-c", program],
@@ -145,6 +202,7 @@ def start_process(module: str, **environment: str) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD, **environment, "PYTHONPATH": search_path},
             start_new_session=True,  # Ctrl-C is for this process alone
+            pass_fds=() if page is None else (page,),
         )
     except OSError as error:
         raise CisrError(_cannot_start(error.strerror or str(error))) from error
@@ -152,7 +210,12 @@ def start_process(module: str, **environment: str) -> subprocess.Popen[bytes]:
 
 class _Worker:
     def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
-        self._process = start_process("cisr.classroom.worker")
+        try:
+            with shared_page() as page:
+                self.watch = SharedWatch(page.fileno())
+                self._process = start_process("cisr.classroom.worker", page=page.fileno())
+        except OSError as error:
+            raise CisrError(_cannot_start(error.strerror or str(error))) from error
         self._lesson: Lesson | None = None
         self.ready = False
         """Whether it has said that it is."""
@@ -180,7 +243,10 @@ class _Worker:
             send(self._process.stdin, message)
 
     def kill(self) -> None:
-        self._process.kill()
+        """End it, with the processes that its environments have started."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self.clean_up()
 
     def clean_up(self) -> str:
@@ -199,6 +265,24 @@ class _Worker:
             for message in receive(self._process.stdout):
                 arrivals.put(_Arrival(self, message))
         arrivals.put(_Arrival(self, None))
+
+
+def _too_slow(job: Job, limit: float) -> str:
+    assert job.lesson is not None
+    return (
+        f"a step or reset of the environment of task '{job.lesson.task.name}' took longer than {limit:g} s; "
+        f"--step-timeout gives it more time"
+    )
+
+
+def _without(job: Job, k: int, complaint: str) -> Job:
+    """The rest of a job, where student k has broken down. Nobody knows how often it failed in the unit that is lost."""
+    assert job.lesson is not None
+    start = job.checkpoint or Checkpoint.before_the_first(len(job.batch.enrolments))
+    errors = list(start.errors)
+    trained = start.unit == job.lesson.task.n_units
+    errors[k] = Breakdown(f"Student '{job.batch.enrolments[k].name}': {complaint}", 0 if trained else None)
+    return job._replace(checkpoint=start._replace(errors=tuple(errors)))
 
 
 def _given_up(batch: Batch, worker: _Worker, cause: str) -> Abandonment:

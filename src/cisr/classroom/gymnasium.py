@@ -17,6 +17,7 @@ from cisr.classroom.lane import Deployed, Lane, UnitSummary
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson, Progress
 from cisr.classroom.rows import Rows
 from cisr.classroom.tally import Tally, deployment_of, summary_of
+from cisr.classroom.watch import NO_WATCH, Watch
 from cisr.errors import ConfigError
 from cisr.intervention import Intervention
 from cisr.preflight import check_state_functions
@@ -46,15 +47,20 @@ def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
     )
 
 
-def train(lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None) -> Iterator[Event]:
+def train(
+    lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
+) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
-    check_state_functions(lesson.task)
-    return GymnasiumLane(lesson, batch).run(checkpoint)
+    check_state_functions(lesson.task, lambda: watch.over(None))
+    return GymnasiumLane(lesson, batch, watch).run(checkpoint)
 
 
 class GymnasiumLane(Lane):
-    def __init__(self, lesson: Lesson, batch: Batch) -> None:
+    def __init__(self, lesson: Lesson, batch: Batch, watch: Watch) -> None:
+        self.watch = watch
+        watch.over(None)
         self.observation, distribution = specs_of(lesson.task)
+        watch.rest()
         program = program_for(
             batch.enrolments[0].config.shape, self.observation, distribution, len(lesson.task.constraints)
         )
@@ -141,7 +147,7 @@ class GymnasiumLane(Lane):
         )
 
     def _rows(self, interventions: Sequence[Intervention]) -> Rows:
-        return Rows(self.task, self.students, interventions, self.observation, self.errors)
+        return Rows(self.task, self.students, interventions, self.observation, self.errors, self.watch)
 
 
 def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec, m: int) -> Rollout:

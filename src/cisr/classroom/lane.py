@@ -86,14 +86,13 @@ class Lane(ABC):
 
     def run(self, checkpoint: Checkpoint | None) -> Iterator[Event]:
         """Teach from the start or from a checkpoint; the events are what happens, in order."""
-        done = 0
-        records: Records = (None,) * len(self.students)
+        done, weights, records, errors = checkpoint or Checkpoint.before_the_first(len(self.students))
+        self.errors = list(errors)
         best: Candidates | None = None
-        if checkpoint is None:
+        if done == 0:
             learners = self.program.new(self._seeds("weights"))
         else:
-            learners, best = learners_from_arrays(checkpoint.weights), candidates.from_arrays(checkpoint.weights)
-            done, records, self.errors = checkpoint.unit, checkpoint.records, list(checkpoint.errors)
+            learners, best = learners_from_arrays(weights), candidates.from_arrays(weights)
         for unit in range(done + 1, self.task.n_units + 1):
             if not all(self.errors):
                 learners, records = yield from self._unit(unit, learners, records)

@@ -193,6 +193,11 @@ class Checkpoint(NamedTuple):
     records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has broken down
     errors: tuple[Breakdown | None, ...]
 
+    @staticmethod
+    def before_the_first(n: int) -> Checkpoint:
+        """Where n students begin: they have no weights yet."""
+        return Checkpoint(0, {}, (None,) * n, (None,) * n)
+
 
 class Graduation(NamedTuple):
     """The end of a batch: its students have been deployed, or have broken down."""

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cisr.classroom.records import Breakdown, Enrolment
+from cisr.classroom.watch import Watch
 from cisr.cmdp import Env, InducedCMDPs, Step, concerns_all
 from cisr.errors import described
+from cisr.interrupts import users_errors
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed
 from cisr.students.networks import ObservationSpec
@@ -30,7 +32,10 @@ class Group(NamedTuple):
 
 
 class Rows:
-    """Opened when made; `errors` (one for each student, None while all is well) is shared with the lane."""
+    """Opened when made; `errors` (one for each student, None while all is well) is shared with the lane.
+
+    `watch` is told whose environment is called.
+    """
 
     def __init__(
         self,
@@ -39,11 +44,13 @@ class Rows:
         interventions: Sequence[Intervention],
         observation: ObservationSpec,
         errors: list[Breakdown | None],
+        watch: Watch,
     ) -> None:
         self._task = task
         self._students = students
         self._interventions = interventions
         self._errors = errors
+        self._watch = watch
         self._n_envs = students[0].config.n_envs
         self._observation = observation
         self._groups: list[Group] = []
@@ -51,7 +58,11 @@ class Rows:
         for k, error in enumerate(errors):
             if error is None:
                 with self._blaming(k, "while its environments were made"):
-                    self._envs[k] = [task.make_env() for _ in range(self._n_envs)]
+                    self._envs[k] = [self._made(k) for _ in range(self._n_envs)]
+
+    def _made(self, k: int) -> Env:
+        self._watch.over(k)
+        return self._task.make_env()
 
     def start(self, name: str) -> np.ndarray:
         """Restart all environments from seeds of their own, derived from `name`; observations (S, E, ...)."""
@@ -86,6 +97,7 @@ class Rows:
         )
         for members, row in self._groups:
             step = row.step(actions[members].ravel())
+            self._watch.rest()
             for field, part in zip(whole, step, strict=True):
                 field[members] = part.reshape(len(members), self._n_envs, *part.shape[1:])
             observations[members] = whole.observations[members]
@@ -100,6 +112,7 @@ class Rows:
         for k, envs in self._envs.items():
             with self._blaming(k, "while its environments were closed"):
                 for env in envs:
+                    self._watch.over(k)
                     env.close()
 
     def _group(self) -> list[Group]:
@@ -115,17 +128,23 @@ class Rows:
             k = members[j // self._n_envs]
             self._blame(k, "at a step", error, 0 if judged else None)
 
+        def ask(j: int | None) -> None:
+            self._watch.over(None if j is None else members[j // self._n_envs])
+
         envs = [env for k in members for env in self._envs[k]]
-        return Group(members, InducedCMDPs(self._task, self._interventions[members[0]], envs, leave_out))
+        return Group(members, InducedCMDPs(self._task, self._interventions[members[0]], envs, leave_out, ask))
 
     @contextmanager
     def _blaming(self, k: int, when: str) -> Iterator[None]:
+        self._watch.over(k)
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except users_errors() as error:
             if concerns_all(error):
                 raise
             self._blame(k, when, error)
+        finally:
+            self._watch.rest()
 
     def _blame(self, k: int, when: str, error: BaseException, failures: int | None = 0) -> None:
         """The student has failed: none of its environments is touched again. `failures` are None where it broke in a

@@ -2,13 +2,14 @@
 
 Messages are length-prefixed pickles on standard input and output; they live in a pipe between two processes of one
 program and are never stored. After a checkpoint the worker waits until the classroom has kept it. When the classroom
-dies, standard input closes and the worker goes too.
+dies, standard input closes and the worker goes too, if its system has not ended it already (see `start_process`).
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+import mmap
 import os
 import pickle
 import queue
@@ -22,9 +23,16 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
+from cisr.classroom.watch import NO_WATCH, SharedWatch, Watch
 from cisr.compilation import is_out_of_memory, set_up_jax
 from cisr.errors import CisrError, ConfigError, described
 from cisr.registrations import Registrations, registrations
+
+MOST_GROWTH = 2**28
+"""Bytes by which a worker may grow after its first unit. Some simulators never give memory back: Box2D keeps 1.6 kB of
+every world that Lunar Lander has reset. Then a new worker takes over, from the checkpoint."""
+GROWN = 72
+"""Exit code of a worker that has grown by more."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -57,6 +65,15 @@ class Broken(NamedTuple):
 def broken_by(error: BaseException) -> Broken:
     """To be called while the error is handled."""
     return Broken(described(error), isinstance(error, CisrError), traceback.format_exc())
+
+
+def resident_bytes() -> int:
+    """Memory that this process takes; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as sizes:
+            return int(sizes.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def messages_out() -> IO[bytes]:
@@ -111,16 +128,18 @@ def _loaded(data: bytes) -> Any:
         return Broken(said, True, traceback.format_exc())
 
 
-def events_of(job: Job) -> Iterator[Event]:
+def events_of(job: Job, watch: Watch = NO_WATCH) -> Iterator[Event]:
     assert job.lesson is not None
     try:
         lane = importlib.import_module(f"cisr.classroom.{job.lesson.lane}")  # brings in jax: only workers need it
         set_up_jax()
-        yield from lane.train(job.lesson, job.batch, job.checkpoint)
+        yield from lane.train(job.lesson, job.batch, job.checkpoint, watch)
     except Exception as error:
         if is_out_of_memory(error):  # no student is to blame, and none has failed
             raise CisrError(out_of_memory(job.batch, error)) from error
         raise
+    finally:
+        watch.rest()
 
 
 def out_of_memory(batch: Batch, error: Exception) -> str:
@@ -139,13 +158,16 @@ def out_of_memory(batch: Batch, error: Exception) -> str:
     )
 
 
-def main() -> None:
+def main(page: int) -> None:
+    """`page` is the descriptor of the memory on which the classroom looks how long environments take."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the classroom decides when to stop
+    watch = SharedWatch(page)
     outbox = messages_out()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
     send(outbox, Ready())
     lesson: Lesson | Broken | None = None
+    at_first: int | None = None  # bytes of memory after the first unit
     while True:
         message = inbox.get()
         if isinstance(message, Lesson | Broken):
@@ -155,13 +177,16 @@ def main() -> None:
             send(outbox, lesson)
             continue
         try:
-            for event in events_of(message._replace(lesson=lesson)):
+            for event in events_of(message._replace(lesson=lesson), watch):
                 send(outbox, event)
                 if isinstance(event, Checkpoint):
                     inbox.get()
+                    at_first = at_first or resident_bytes()
+                    if resident_bytes() - at_first > MOST_GROWTH:
+                        os._exit(GROWN)
         except BrokenPipeError:
             os._exit(1)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             send(outbox, broken_by(error))
 
 

@@ -13,7 +13,7 @@ import typer
 from cisr.cli.auditing import audit
 from cisr.cli.comparing import compare
 from cisr.cli.console import app, complain
-from cisr.cli.listing import bench, report, tasks
+from cisr.cli.listing import bench, check, report, tasks
 from cisr.cli.reproducing import reproduce
 from cisr.cli.streams import guarded_streams
 from cisr.cli.training import train
@@ -25,7 +25,7 @@ __all__ = ["main"]
 UsageError: Any = typer.BadParameter.__base__
 """What typer raises for words that it cannot make sense of."""
 
-for _command in (tasks, audit, train, compare, reproduce, report, bench):
+for _command in (tasks, audit, train, compare, reproduce, report, check, bench):
     app.command()(_command)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from cisr.classroom import STEP_TIMEOUT
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -23,6 +24,7 @@ from cisr.cli.console import (
     Scale,
     ScaleOption,
     SeedOption,
+    StepTimeoutOption,
     StoreOption,
     StudentOption,
     TaskName,
@@ -80,6 +82,7 @@ def compare(
     ] = False,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
+    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
     fresh: FreshOption = False,
     seed: SeedOption = 0,
@@ -116,11 +119,11 @@ def compare(
         check_film(video, task)
     check_n_students(students, len(policies))
     began = time.monotonic()
-    with Store(path) as opened:
+    with interruptible(), Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
         if not fresh:
             meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
-        with meter, interruptible():
+        with meter:
             comparison = run_comparison(
                 task,
                 policies,
@@ -131,6 +134,7 @@ def compare(
                 evaluate_in=evaluate_in.value,
                 deploy_each_unit=deploy_each_unit,
                 n_workers=workers,
+                step_timeout=step_timeout,
                 batch=batch,
                 fresh=fresh,
                 listener=meter,

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from cisr.files import plain, write_text
+from cisr.interrupts import leaving
 from cisr.task import Task
 
 app = typer.Typer(
@@ -121,6 +122,16 @@ WorkersOption = Annotated[
 ]
 
 
+StepTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="How long a step or reset of an environment may take before its student counts as broken. With --workers "
+        "0 only Python code can be interrupted, not a library that blocks.",
+    ),
+]
+
+
 BatchOption = Annotated[
     int | None,
     typer.Option(
@@ -180,12 +191,13 @@ def write_json(path: Path | None, record: dict[str, Any]) -> None:
 
 @contextmanager
 def interruptible(left: str = "Finished units are kept: run the same command again to go on.") -> Iterator[None]:
-    """Ctrl-C ends with one line, which says what is left."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        complain(f"Stopped. {left}")
-        raise SystemExit(130) from None
+    """Ctrl-C and other signals end with one line, which says what is left."""
+    with leaving(left):
+        try:
+            yield
+        except KeyboardInterrupt:  # where the command is a function of another program
+            complain(f"Stopped. {left}")
+            raise SystemExit(130) from None
 
 
 LONGEST_WORD = 300

@@ -1,4 +1,4 @@
-"""`cisr tasks`, `cisr bench` and `cisr report`."""
+"""`cisr tasks`, `cisr bench`, `cisr report` and `cisr check`."""
 
 from __future__ import annotations
 
@@ -106,3 +106,26 @@ def report(
     from cisr.report.page import write_page
 
     out.print(str(write_page(store, target)), soft_wrap=True, highlight=False)
+
+
+def check(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="SQLite file that train or compare has made.")],
+    mend: Annotated[
+        bool,
+        typer.Option("--mend", help="Forget students whose weights are lost, so that the next run trains them again."),
+    ] = False,
+) -> None:
+    """Say whether a store is whole: every row of it and every file of weights.
+
+    Exit code 0 when it is, or has been mended, 1 when it is damaged, 2 for what is no store.
+    """
+    from cisr.store import check as checking
+
+    found = checking.mend(store) if mend else checking.check(store)
+    lines = found.in_words()
+    if mend and not found.whole:
+        lines[-1] = f"Mended: the next run of the same commands trains {found.students} again, from the first unit."
+    for line in lines:
+        out.print(line, soft_wrap=True, highlight=False)
+    if not found.whole and not mend:
+        raise SystemExit(1)

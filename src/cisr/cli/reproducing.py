@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cisr.classroom import STEP_TIMEOUT
 from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
@@ -21,6 +22,7 @@ from cisr.cli.console import (
     Scale,
     ScaleOption,
     SeedOption,
+    StepTimeoutOption,
     StoreOption,
     TaskName,
     Way,
@@ -85,6 +87,7 @@ def reproduce(
         typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
     ] = None,
     workers: WorkersOption = None,
+    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
     fresh: FreshOption = False,
     seed: SeedOption = 0,
@@ -106,7 +109,7 @@ def reproduce(
     shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "lane": lane.value, "batch": batch}
     done: dict[Way, Reproduction] = {}
     began = time.monotonic()
-    with ExitStack() as stack:
+    with interruptible(), ExitStack() as stack:
         meter = Meter(
             err,
             f"Reproducing {parts[0].task.name}",
@@ -117,10 +120,9 @@ def reproduce(
         said = ""
         for part in parts:  # what is wrong with a store is said before hours are spent on another
             opened = stack.enter_context(Store(part.store))
-            with interruptible():
-                reproduction.plan(part.task, opened, **shared, fresh=fresh)
-                if (safe := what_is_safe(part.task, opened)) != said:
-                    out.print(safe, soft_wrap=True, highlight=False)
+            reproduction.plan(part.task, opened, **shared, fresh=fresh)
+            if (safe := what_is_safe(part.task, opened)) != said:
+                out.print(safe, soft_wrap=True, highlight=False)
             meter.already(opened.transcripts(), part.way)
             stores.append(opened)
             said = safe
@@ -128,9 +130,15 @@ def reproduce(
             listener = partial(meter, part=part.way)
             if len(parts) > 1:
                 meter.note("our way" if part.way is Way.ours else "the paper's way")
-            with meter, interruptible():
+            with meter:
                 done[part.way] = reproduction.reproduce(
-                    part.task, opened, **shared, n_students=students, n_workers=workers, listener=listener
+                    part.task,
+                    opened,
+                    **shared,
+                    n_students=students,
+                    n_workers=workers,
+                    step_timeout=step_timeout,
+                    listener=listener,
                 )
             _show(done[part.way], part, ago(began))
             write_json(json_path, _as_json(done))

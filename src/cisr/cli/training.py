@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cisr.classroom import STEP_TIMEOUT
 from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
@@ -21,6 +22,7 @@ from cisr.cli.console import (
     Scale,
     ScaleOption,
     SeedOption,
+    StepTimeoutOption,
     StoreOption,
     StudentOption,
     TaskName,
@@ -66,6 +68,7 @@ def train(
     ] = None,
     evaluate_in: EvaluationOption = Evaluation.M,
     workers: WorkersOption = None,
+    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
     fresh: FreshOption = False,
     seed: SeedOption = 0,
@@ -84,7 +87,7 @@ def train(
     check_targets({"--store": path, "--curriculum": target, "--json": json_path})
     check_workers(workers)
     began = time.monotonic()
-    with Store(path) as opened:
+    with interruptible(), Store(path) as opened:
         study = Study(
             task,
             store=opened,
@@ -97,6 +100,7 @@ def train(
             lane=lane.value,
             evaluate_in=evaluate_in.value,
             n_workers=workers,
+            step_timeout=step_timeout,
             batch=batch,
             fresh=fresh,
         )
@@ -107,11 +111,10 @@ def train(
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
-        with interruptible():
-            study.settle(opened)
-            out.print(what_is_safe(task, opened), soft_wrap=True, highlight=False)
+        study.settle(opened)
+        out.print(what_is_safe(task, opened), soft_wrap=True, highlight=False)
         meter.already(opened.transcripts("study/"))
-        with meter, interruptible():
+        with meter:
             result = study.run(meter, show_round)
     save_policy(result.policy, target)
     check_finished(result.transcripts)

@@ -127,7 +127,7 @@ def learning_figure(groups: Sequence[Group], colours: Mapping[str, str]) -> str:
 
 def training_figure(groups: Sequence[Group], colours: Mapping[str, str], constraints: Sequence[str]) -> str:
     drawn = [
-        curves(_by(groups, colours, lambda u: u.total_rescues), "Rescues in training", "per student and unit"),
+        curves(_by(groups, colours, lambda u: u.rescues), "Rescues in training", "per student and unit"),
         curves(_by(groups, colours, lambda u: u.total_failures), "Failures in training", "per student and unit"),
     ]
     for k, what in enumerate(constraints):

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cisr.classroom import Transcript
-from cisr.compare import Row, order_name, summarise_groups
+from cisr.compare import Row, summarise_groups
 from cisr.curricula import Parameters, Switching
-from cisr.errors import StoreError
 from cisr.report.svg import COLOURS
-from cisr.reproduce import FINDING
 from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row
-from cisr.store import RUN, Round, Store, owner_of
+from cisr.store import Round, Store, owner_of
 from cisr.tasks import EXPLORER
-from cisr.trajectories import finding_name
 
 KINDS = ("switching", "patient", "schedule", "bandit", "fixed", "none")
 """The order in which curricula are listed that the last call of a comparison did not name."""
@@ -120,14 +116,16 @@ class Contents:
     source: str
     """The store's file name."""
     settings: Mapping[str, Any]
+    runs: Mapping[str, Mapping[str, Any]]
+    """What defines each study and comparison."""
     studies: tuple[StudyRecord, ...]
     comparisons: tuple[ComparisonRecord, ...]
     """Those that are not repetitions of the reproduction."""
     reproduction: ReproductionRecord | None
     audit: Mapping[str, Any]
     """The quick audit as the store keeps it; empty where there was none."""
-    trajectories: Mapping[str, Mapping[str, Any]]
-    """By comparison, then by student: episodes as JSON, see `cisr.trajectories.Trajectory`."""
+    trajectories: Mapping[str, Sequence[Mapping[str, Any]]]
+    """By student: episodes as JSON, see `cisr.trajectories.Trajectory`."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -163,15 +161,11 @@ class Contents:
 def read(path: Path) -> Contents:
     """Read a store without touching it; a study may be running on it."""
     with Store(path, read_only=True) as store:
-        try:
-            return contents_of(store, path.name)
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"Cannot read {path}: {error}.") from error
+        return contents_of(store, path.name)
 
 
 def contents_of(store: Store, source: str) -> Contents:
-    settings = store.settings()
-    runs = {key.removeprefix(RUN): value for key, value in settings.items() if key.startswith(RUN)}
+    settings, runs = store.settings(), store.runs()
     rounds = {name: tuple(past) for name in runs if (past := store.rounds(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
     for transcript in store.transcripts():
@@ -189,23 +183,23 @@ def contents_of(store: Store, source: str) -> Contents:
         )
         for name, tried in rounds.items()
     ]
-    # A finding of that name is a study's own if there is such a study.
-    reproduced = None if FINDING in runs else found.get(FINDING)
+    reproduced = store.reproduction()
     repetitions, searches = (reproduced["repetitions"], reproduced["searches"]) if reproduced else ([], [])
     studies.sort(key=lambda study: searches.index(study.name) if study.name in searches else len(searches))
     comparisons = [
-        _comparison(name, runs[name], groups, _own(settings), found.get(order_name(name), {}).get("order", []))
+        _comparison(name, runs[name], groups, _own(settings), store.curricula(name))
         for name, groups in owned.items()
         if name not in rounds and name not in repetitions
     ]
     return Contents(
         source=source,
         settings=settings,
+        runs=runs,
         studies=tuple(studies),
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, settings.get("student"), runs, owned) if reproduced else None,
-        audit=found.get("audit", {}),
-        trajectories={name: found.get(finding_name(name), {}) for name in (*runs, FINDING)},
+        audit=store.audit() or {},
+        trajectories=store.trajectories(),
     )
 
 
@@ -257,5 +251,5 @@ def _reproduction(
         students=found["students"],
         searches=tuple(found["searches"]),
         rows=tuple(rows),
-        pooled=ComparisonRecord(name=FINDING, run=run, groups=_groups(pooled)),
+        pooled=ComparisonRecord(name="reproduction", run=run, groups=_groups(pooled)),
     )

@@ -90,7 +90,7 @@ def _whereabouts(contents: Contents, record: ComparisonRecord) -> str:
     plan, scenery = contents.settings.get("floor plan"), contents.settings.get("scenery")
     text = visits_section(record, plan["rows"]) if plan else ""
     if scenery:
-        text += trajectory_section(record, contents.trajectories.get(record.name, {}), scenery, contents.colours())
+        text += trajectory_section(record, contents.trajectories, scenery, contents.colours())
     return text
 
 
@@ -119,7 +119,7 @@ def _lead(contents: Contents) -> str:
 
 
 def _rerun(contents: Contents) -> str:
-    settings = dict(contents.settings)
+    settings = {**contents.settings, **{f"run {name}": run for name, run in contents.runs.items()}}
     made = settings.pop("made with", {})
     versions = "".join(f"<tr><td>{esc(name)}</td><td>{esc(version)}</td></tr>" for name, version in made.items())
     configs = {json.dumps(t.config.to_json(), sort_keys=True): t.config.to_json() for t in contents.students}

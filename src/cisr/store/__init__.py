@@ -2,16 +2,18 @@
 
 What it promises: a finished unit is on disk before the next begins; a crash, a kill or a full disk loses at most the
 unit in progress; nothing is pickled. A batch's weights are one safetensors file, written aside, renamed into place and
-named in the same SQLite transaction as its units, so database and weights never disagree. One process writes at a time.
-Rows are keyed by names, not by order of arrival: the same work gives the same store, cell by cell, apart from times.
+counted in the same SQLite transaction as its units, so database and weights never disagree. One process writes at a
+time. Rows are keyed by names, not by order of arrival: the same work gives the same store, cell by cell, apart from
+times. What is not as it was written is noticed before it is used: rows when a store is opened, weights when they are
+loaded; see `cisr.store.check`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,12 +34,13 @@ from cisr.curricula import Parameters
 from cisr.errors import StoreError
 from cisr.store.changes import differences
 from cisr.store.database import Database
+from cisr.store.place import real_path
 from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
-from cisr.store.weights import Weights
+from cisr.store.weights import Weights, file_name
 from cisr.students.config import StudentConfig
 
-RUN = "run "
-"""Before the name of a study or comparison: the setting that holds its seed and all else that defines it."""
+QUICK = "quick"
+"""The kind of audit that a store keeps."""
 
 
 class Round(NamedTuple):
@@ -59,10 +62,10 @@ class Store:
     """
 
     def __init__(self, path: Path | str | None, *, read_only: bool = False) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else real_path(path)
         self.read_only = read_only
-        self._db = Database(self.path, read_only=read_only)
         self._weights = Weights(self.path)
+        self._db = Database(self.path, read_only=read_only)
         if not read_only:
             self._tidy()
 
@@ -80,34 +83,52 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def settle(self, settings: Mapping[str, Any], run: str | None = None) -> None:
-        """Record settings. Where there are results (of this study or comparison, or any), they must agree; what was
-        begun under others and never gave a result is forgotten."""
-        kept = self.settings()
-        differing = differences({name: kept.get(name) for name in settings}, settings)
-        if differing and self.has_results(run):
+    # Settings
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the whole store."""
+        return {row["name"]: json.loads(row["value"]) for row in self._db.named_rows("settings")}
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The studies and comparisons by name: the seed of each and all else that defines it."""
+        return {row["name"]: json.loads(row["settings"]) for row in self._db.named_rows("runs")}
+
+    def settle(self, settings: Mapping[str, Any]) -> None:
+        """Record settings of the store. Where there are results, they must agree; what was begun under others and
+        never gave a result is forgotten."""
+        self._settle(differences(self._of_those(settings), settings), list(self.runs()), self.has_results())
+        self.record(settings)
+
+    def settle_run(self, name: str, settings: Mapping[str, Any]) -> None:
+        """The same for what defines a study or comparison."""
+        kept = {f"run {name}": self.runs().get(name)}
+        self._settle(differences(kept, {f"run {name}": settings}), [name], self.has_results(name))
+        with self._db.transaction():
+            self._db.insert("runs", {"name": name, "settings": as_json(settings)})
+
+    def _settle(self, differing: str, runs: Sequence[str], has_results: bool) -> None:
+        if differing and has_results:
             raise StoreError(f"{self} {differing}: give another store, or set its old results aside with --fresh.")
         if differing:
-            self._take_out(self.runs() if run is None else [run])
-        self.record(settings)
+            self._take_out(runs)
 
     def record(self, settings: Mapping[str, Any]) -> None:
         """Note settings, whatever was there before."""
         with self._db.transaction():
             for name, value in settings.items():
-                self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, as_json(value)))
+                self._db.insert("settings", {"name": name, "value": as_json(value)})
 
     def agrees(self, settings: Mapping[str, Any]) -> bool:
+        return not differences(self._of_those(settings), settings)
+
+    def _of_those(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         kept = self.settings()
-        return not differences({name: kept.get(name) for name in settings}, settings)
+        return {name: kept.get(name) for name in settings}
 
     def has_results(self, run: str | None = None) -> bool:
         """Has a student of this study or comparison, or of any, finished a unit?"""
-        students = self._db.execute("SELECT DISTINCT student FROM units")
+        students = self._db.rows("SELECT DISTINCT student FROM units")
         return any(run is None or owner_of(name) == run for (name,) in students)
-
-    def settings(self) -> dict[str, Any]:
-        return {name: json.loads(value) for name, value in self._db.execute("SELECT * FROM settings")}
 
     # The classroom's register
 
@@ -119,7 +140,7 @@ class Store:
             for batch in again:
                 for student in batch.enrolments:
                     known[student.name] = None
-                    self._db.execute("DELETE FROM units WHERE student = ?", (student.name,))
+                    self._db.remove("units", {"student": student.name})
             begun = [self._begin(batch) for batch in (*new, *again)]
         given = {enrolment.name: enrolment for enrolment in enrolments}
         wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
@@ -127,9 +148,7 @@ class Store:
 
     def _known(self, enrolment: Enrolment) -> str | None:
         """The batch of a student that has been enrolled before."""
-        row = self._db.execute(
-            "SELECT batch, curriculum, config, seed FROM students WHERE name = ?", (enrolment.name,)
-        ).fetchone()
+        row = self._db.row("SELECT batch, curriculum, config, seed FROM students WHERE name = ?", (enrolment.name,))
         if row is None:
             return None
         batch, curriculum, config, seed = row
@@ -143,102 +162,109 @@ class Store:
         return str(batch)
 
     def _has_broken_down(self, student: str) -> bool:
-        row = self._db.execute("SELECT error FROM students WHERE name = ?", (student,)).fetchone()
-        return row is not None and row[0] is not None
+        return self._db.row("SELECT 1 FROM students WHERE name = ? AND error IS NOT NULL", (student,)) is not None
 
     def _begin(self, batch: Batch) -> Batch:
         """Note a batch and whose it is. Students of an earlier batch leave their places there empty."""
-        taken = {name for (name,) in self._db.execute("SELECT name FROM batches")}
+        taken = {name for (name,) in self._db.rows("SELECT name FROM batches")}
         names = itertools.chain([batch.name], (f"{batch.name} again {k}" for k in itertools.count(1)))
         batch = replace(batch, name=next(name for name in names if name not in taken))
         roster = as_json([student.name for student in batch.enrolments])
-        self._db.execute("INSERT INTO batches (name, roster) VALUES (?, ?)", (batch.name, roster))
+        self._db.insert("batches", {"name": batch.name, "roster": roster})
         for place, student in enumerate(batch.enrolments):
-            self._db.execute(
-                "INSERT OR REPLACE INTO students (name, batch, place, curriculum, config, seed) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (student.name, batch.name, place, *identity(student)),
-            )
+            curriculum, config, seed = identity(student)
+            row = {"name": student.name, "batch": batch.name, "place": place}
+            self._db.insert("students", row | {"curriculum": curriculum, "config": config, "seed": seed})
         return batch
 
     def _unfinished(self, batch: str, given: Mapping[str, Enrolment]) -> Batch | None:
-        done, roster = self._db.execute("SELECT done, roster FROM batches WHERE name = ?", (batch,)).fetchone()
+        ((done, roster),) = self._db.rows("SELECT done, roster FROM batches WHERE name = ?", (batch,))
         if done:
             return None
         with self._db.transaction():
-            self._db.execute("UPDATE batches SET abandoned = NULL WHERE name = ?", (batch,))
+            self._db.change("batches", {"name": batch}, {"abandoned": None})
         return Batch(
             name=batch, enrolments=tuple(given.get(name) or self._enrolment(name) for name in json.loads(roster))
         )
 
     def _enrolment(self, name: str) -> Enrolment:
-        statement = "SELECT name, curriculum, config, seed FROM students WHERE name = ?"
-        return to_enrolment(*self._db.execute(statement, (name,)).fetchone())
+        ((curriculum, config, seed),) = self._db.rows(
+            "SELECT curriculum, config, seed FROM students WHERE name = ?", (name,)
+        )
+        return to_enrolment(name, curriculum, config, seed)
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None:
-        units, weights = self._db.execute("SELECT units, weights FROM batches WHERE name = ?", (batch.name,)).fetchone()
+        ((units, checksum),) = self._db.rows(
+            "SELECT units, weights_checksum FROM batches WHERE name = ?", (batch.name,)
+        )
         if not units:
             return None
         kept = [self._at_checkpoint(batch, student.name, units) for student in batch.enrolments]
         return Checkpoint(
             unit=units,
-            weights=self._weights.load(weights),
+            weights=self._weights.load(file_name(batch.name, units), checksum),
             records=tuple(one if isinstance(one, UnitRecord) else None for one in kept),
             errors=tuple(one if isinstance(one, Breakdown) else None for one in kept),
         )
 
     def _at_checkpoint(self, batch: Batch, student: str, units: int) -> UnitRecord | Breakdown:
-        home, error, failures = self._db.execute(
+        ((home, error, failures),) = self._db.rows(
             "SELECT batch, error, failures_when_broken FROM students WHERE name = ?", (student,)
-        ).fetchone()
+        )
         if home != batch.name:
             return Breakdown("is taught again in a later batch", 0)
         if error is not None:
             return Breakdown(error, failures)
-        stage = self._db.execute("SELECT stage FROM units WHERE student = ? AND unit = ?", (student, units)).fetchone()
-        return UnitRecord(self.transcript(student).units[-1], json.loads(stage[0]))
+        ((stage,),) = self._db.rows("SELECT stage FROM units WHERE student = ? AND unit = ?", (student, units))
+        return UnitRecord(self.transcript(student).units[-1], json.loads(stage))
 
     def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None:
-        with self._db.guard():
-            file = f"{_digest(batch.name)}-{checkpoint.unit}.safetensors"
-            self._weights.save(file, checkpoint.weights)
-            (previous,) = self._db.execute("SELECT weights FROM batches WHERE name = ?", (batch.name,)).fetchone()
-            with self._db.transaction():
-                self._db.execute(
-                    "UPDATE batches SET units = ?, weights = ? WHERE name = ?", (checkpoint.unit, file, batch.name)
-                )
-                for student, record in zip(batch.enrolments, checkpoint.records, strict=True):
-                    if record is not None:
-                        self._insert_unit(student.name, record)
-                self._keep_errors(batch, checkpoint.errors)
-            if previous is not None:
-                self._weights.drop(previous)
+        with self._db.transaction():
+            checksum = self._weights.save(file_name(batch.name, checkpoint.unit), checkpoint.weights)
+            ((previous,),) = self._db.rows("SELECT units FROM batches WHERE name = ?", (batch.name,))
+            now = {"units": checkpoint.unit, "weights_checksum": checksum}
+            self._db.change("batches", {"name": batch.name}, now)
+            at_home = self._at_home(batch)
+            for student, record in zip(batch.enrolments, checkpoint.records, strict=True):
+                if record is not None and student.name in at_home:
+                    self._db.insert("units", from_unit(student.name, record))
+            self._keep_errors(batch, checkpoint.errors)
+        if previous:
+            with self._db.guard("write"):
+                self._weights.drop(file_name(batch.name, previous))
 
     def keep_graduation(self, batch: Batch, graduation: Graduation) -> None:
         with self._db.transaction():
-            self._db.execute("UPDATE batches SET done = 1 WHERE name = ?", (batch.name,))
+            self._db.change("batches", {"name": batch.name}, {"done": 1})
+            at_home = self._at_home(batch)
             for student, deployment in zip(batch.enrolments, graduation.deployments, strict=True):
-                if deployment is not None:
-                    self._db.execute(
-                        "UPDATE students SET deployment = ? WHERE name = ?", (as_json(asdict(deployment)), student.name)
-                    )
+                if deployment is not None and student.name in at_home:
+                    self._db.change("students", {"name": student.name}, {"deployment": as_json(asdict(deployment))})
             self._keep_errors(batch, graduation.errors)
 
     def keep_abandonment(self, batch: Batch, abandonment: Abandonment) -> None:
         with self._db.transaction():
-            self._db.execute("UPDATE batches SET abandoned = ? WHERE name = ?", (abandonment.message, batch.name))
+            self._db.change("batches", {"name": batch.name}, {"abandoned": abandonment.message})
+
+    def _at_home(self, batch: Batch) -> set[str]:
+        """Its students that are not taught again in a later batch."""
+        return {name for (name,) in self._db.rows("SELECT name FROM students WHERE batch = ?", (batch.name,))}
+
+    def _keep_errors(self, batch: Batch, errors: Sequence[Breakdown | None]) -> None:
+        for student, error in zip(batch.enrolments, errors, strict=True):
+            if error is not None:
+                broken = {"error": error.message, "failures_when_broken": error.failures}
+                self._db.change("students", {"name": student.name, "batch": batch.name}, broken)
 
     def transcript(self, name: str) -> Transcript:
-        curriculum, config, seed, deployment, error, failures, abandoned = self._db.execute(
+        ((curriculum, config, seed, deployment, error, failures, abandoned),) = self._db.rows(
             "SELECT curriculum, config, seed, deployment, error, failures_when_broken, abandoned "
             "FROM students JOIN batches ON batch = batches.name WHERE students.name = ?",
             (name,),
-        ).fetchone()
+        )
         if error is None and abandoned is not None:
             error = f"Student '{name}': {abandoned}"
-        cursor = self._db.execute("SELECT * FROM units WHERE student = ? ORDER BY unit", (name,))
-        columns = [column[0] for column in cursor.description]
-        units = [dict(zip(columns, row, strict=True)) for row in cursor]
+        units = self._db.named_rows("units", {"student": name})
         return Transcript(
             name=name,
             curriculum=json.loads(curriculum),
@@ -253,23 +279,39 @@ class Store:
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:
         """All students whose name starts with the prefix, by name."""
-        names = self._db.execute("SELECT name FROM students ORDER BY name").fetchall()
+        names = self._db.rows("SELECT name FROM students ORDER BY name")
         return [self.transcript(name) for (name,) in names if name.startswith(prefix)]
 
     def weights(self, name: str) -> dict[str, Any]:
         """The arrays of one student's learner, as of its last finished unit."""
-        row = self._db.execute(
-            "SELECT batches.weights, place FROM students JOIN batches ON batch = batches.name WHERE students.name = ?",
+        row = self._db.row(
+            "SELECT batch, place, units, weights_checksum FROM students JOIN batches ON batch = batches.name "
+            "WHERE students.name = ? AND units > 0",
             (name,),
-        ).fetchone()
-        if row is None or row[0] is None:
+        )
+        if row is None:
             raise StoreError(f"{self} has no weights of a student '{name}': see its students for the names.")
-        return {key: array[row[1]] for key, array in self._weights.load(row[0]).items()}
+        batch, place, units, checksum = row
+        return {key: array[place] for key, array in self._weights.load(file_name(batch, units), checksum).items()}
+
+    def start_over(self, batches: Collection[str]) -> None:
+        """Forget all that students have done in these batches: they are taught again from their first unit, in the same
+        places, and so to the same numbers."""
+        undone = {"deployment": None, "error": None, "failures_when_broken": None}
+        with self._db.transaction():
+            for batch in batches:
+                for (student,) in self._db.rows("SELECT name FROM students WHERE batch = ?", (batch,)):
+                    self._db.remove("trajectories", {"student": student})
+                    self._db.remove("units", {"student": student})
+                    self._db.change("students", {"name": student}, undone)
+                anew = {"units": 0, "weights_checksum": None, "done": 0, "abandoned": None}
+                self._db.change("batches", {"name": batch}, anew)
+        self._tidy()
 
     # The teacher's rounds
 
     def rounds(self, study: str) -> list[Round]:
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT parameters, told, score, sem, model FROM rounds WHERE study = ? ORDER BY round", (study,)
         )
         return [
@@ -278,35 +320,67 @@ class Store:
         ]
 
     def propose(self, study: str, number: int, parameters: Parameters, model: Mapping[str, Any]) -> None:
+        row = {"study": study, "round": number, "parameters": as_json(parameters), "model": as_json(model)}
         with self._db.transaction():
-            self._db.execute(
-                "INSERT INTO rounds (study, round, parameters, model) VALUES (?, ?, ?, ?)",
-                (study, number, as_json(parameters), as_json(model)),
-            )
+            self._db.insert("rounds", row)
 
     def tell(self, study: str, number: int, score: float | None, sem: float | None) -> None:
         with self._db.transaction():
-            self._db.execute(
-                "UPDATE rounds SET told = 1, score = ?, sem = ? WHERE study = ? AND round = ?",
-                (score, sem, study, number),
-            )
+            self._db.change("rounds", {"study": study, "round": number}, {"told": 1, "score": score, "sem": sem})
 
-    def keep_findings(self, study: str, found: Mapping[str, Any]) -> None:
-        """What a finished study found: its best policy and what its teacher's model looks like."""
-        with self._db.transaction():
-            self._db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?)", (study, as_json(found)))
-
-    def drop_finding(self, name: str) -> None:
-        with self._db.transaction():
-            self._db.execute("DELETE FROM findings WHERE study = ?", (name,))
+    # What was found
 
     def findings(self) -> dict[str, dict[str, Any]]:
-        """What each finished study found, by its name."""
-        return {study: json.loads(found) for study, found in self._db.execute("SELECT * FROM findings ORDER BY study")}
+        """What each finished study found, by its name: its best policy and what its teacher's model looks like."""
+        return {row["study"]: json.loads(row["found"]) for row in self._db.named_rows("findings")}
+
+    def keep_findings(self, study: str, found: Mapping[str, Any]) -> None:
+        with self._db.transaction():
+            self._db.insert("findings", {"study": study, "found": as_json(found)})
+
+    def curricula(self, comparison: str) -> list[str]:
+        """In what order a comparison's curricula were last given."""
+        row = self._db.row("SELECT curricula FROM comparisons WHERE name = ?", (comparison,))
+        return [] if row is None else list(json.loads(row[0]))
+
+    def keep_curricula(self, comparison: str, curricula: Sequence[str]) -> None:
+        with self._db.transaction():
+            self._db.insert("comparisons", {"name": comparison, "curricula": as_json(list(curricula))})
+
+    def trajectories(self) -> dict[str, list[dict[str, Any]]]:
+        """A few episodes of some students, by their names; see `cisr.trajectories`."""
+        return {row["student"]: json.loads(row["episodes"]) for row in self._db.named_rows("trajectories")}
+
+    def keep_trajectories(self, episodes: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        with self._db.transaction():
+            for student, played in episodes.items():
+                self._db.insert("trajectories", {"student": student, "episodes": as_json(played)})
+
+    def audit(self) -> dict[str, Any] | None:
+        """The quick audit of the task; None before the first."""
+        row = self._db.row("SELECT found FROM audits WHERE kind = ?", (QUICK,))
+        return None if row is None else dict(json.loads(row[0]))
+
+    def keep_audit(self, found: Mapping[str, Any]) -> None:
+        with self._db.transaction():
+            self._db.insert("audits", {"kind": QUICK, "found": as_json(found)})
+
+    def drop_audit(self) -> None:
+        with self._db.transaction():
+            self._db.remove("audits", {"kind": QUICK})
+
+    def reproduction(self) -> dict[str, Any] | None:
+        """What a report must know of the reproduction that a store may be; see `cisr.reproduce.finding`."""
+        row = self._db.row("SELECT found FROM reproductions")
+        return None if row is None else dict(json.loads(row[0]))
+
+    def keep_reproduction(self, found: Mapping[str, Any]) -> None:
+        with self._db.transaction():
+            self._db.insert("reproductions", {"title": found["title"], "found": as_json(found)})
 
     # Setting aside
 
-    def set_aside(self, runs: Sequence[str]) -> Path | None:
+    def set_aside(self, runs: Collection[str]) -> Path | None:
         """Move the results of these studies and comparisons into a store of their own beside this one; None: none.
 
         That store is a copy of the whole, made and complete before anything is taken out of this one.
@@ -317,9 +391,11 @@ class Store:
         if self.path is None:
             raise StoreError("A store in memory has no place to set results aside: give a store with a path.")
         numbered = (self.path.with_name(f"{self.path.stem}-aside-{k}{self.path.suffix}") for k in itertools.count(1))
-        aside = next(path for path in numbered if not path.exists() and not Weights.folder_of(path).exists())
-        with self._db.guard():
-            self._weights.copy_to(aside)
+        aside = next(
+            path for path in numbered if not os.path.lexists(path) and not os.path.lexists(Weights.folder_of(path))
+        )
+        with self._db.guard("write"):
+            self._weights.copy_to(aside, self._weights_files())
         self._db.copy_to(aside)
         self._take_out(runs)
         self._tidy()
@@ -327,53 +403,47 @@ class Store:
 
     def runs_beside(self, run: str) -> list[str]:
         """A run and those whose students were trained in one batch with its own."""
-        rosters = self._db.execute("SELECT roster FROM batches").fetchall()
+        rosters = self._db.rows("SELECT roster FROM batches")
         shared = [{owner_of(name) for name in json.loads(roster)} for (roster,) in rosters]
         together = {run}
         while more := {owner for owners in shared if owners & together for owner in owners} - together:
             together |= more
         return sorted(together)
 
-    def runs(self) -> list[str]:
-        """Names of the studies and comparisons."""
-        return [name.removeprefix(RUN) for name in self.settings() if name.startswith(RUN)]
-
-    def _take_out(self, runs: Sequence[str]) -> None:
+    def _take_out(self, runs: Collection[str]) -> None:
         with self._db.transaction():
-            for (name,) in self._db.execute("SELECT name FROM students").fetchall():
+            for (name,) in self._db.rows("SELECT name FROM students"):
                 if owner_of(name) in runs:
-                    self._db.execute("DELETE FROM units WHERE student = ?", (name,))
-                    self._db.execute("DELETE FROM students WHERE name = ?", (name,))
-            self._db.execute("DELETE FROM batches WHERE name NOT IN (SELECT batch FROM students)")
+                    for table, column in (("trajectories", "student"), ("units", "student"), ("students", "name")):
+                        self._db.remove(table, {column: name})
+            for (name,) in self._db.rows("SELECT name FROM batches WHERE name NOT IN (SELECT batch FROM students)"):
+                self._db.remove("batches", {"name": name})
             for run in runs:
-                self._db.execute("DELETE FROM rounds WHERE study = ?", (run,))
-                self._db.execute("DELETE FROM settings WHERE name = ?", (RUN + run,))
-                for finding in self.findings():
-                    if finding == run or finding.endswith(f" {run}"):
-                        self._db.execute("DELETE FROM findings WHERE study = ?", (finding,))
+                for table, column in (("rounds", "study"), ("findings", "study"), ("comparisons", "name")):
+                    self._db.remove(table, {column: run})
+                self._db.remove("runs", {"name": run})
+            reproduced = self.reproduction()
+            if reproduced and set(reproduced["repetitions"]) & set(runs):
+                self._db.remove("reproductions", {"title": reproduced["title"]})
 
     # Inside
 
     def _tidy(self) -> None:
+        """Sweep away weights that no batch has; note the checksums of those from before there were any."""
         try:
-            with self._db.guard():
-                self._weights.drop_all_but({name for (name,) in self._db.execute("SELECT weights FROM batches")})
+            with self._db.guard("write"):
+                self._weights.drop_all_but(self._weights_files())
+                unknown = "SELECT name, units FROM batches WHERE units > 0 AND weights_checksum IS NULL"
+                for name, units in self._db.rows(unknown):
+                    if (checksum := self._weights.checksum(file_name(name, units))) is not None:
+                        with self._db.transaction():
+                            self._db.change("batches", {"name": name}, {"weights_checksum": checksum})
         except BaseException:
             self.close()
             raise
 
-    def _insert_unit(self, student: str, record: UnitRecord) -> None:
-        fields = from_unit(student, record)
-        names = ", ".join(fields)
-        self._db.execute(f"INSERT INTO units ({names}) VALUES ({', '.join('?' * len(fields))})", list(fields.values()))
-
-    def _keep_errors(self, batch: Batch, errors: Sequence[Breakdown | None]) -> None:
-        for student, error in zip(batch.enrolments, errors, strict=True):
-            if error is not None:
-                self._db.execute(
-                    "UPDATE students SET error = ?, failures_when_broken = ? WHERE name = ? AND batch = ?",
-                    (*error, student.name, batch.name),
-                )
+    def _weights_files(self) -> set[str]:
+        return {file_name(*row) for row in self._db.rows("SELECT name, units FROM batches WHERE units > 0")}
 
 
 @contextmanager
@@ -389,10 +459,6 @@ def opened(store: Store | Path | str | None) -> Iterator[Store]:
 def owner_of(student: str) -> str:
     """The study or comparison that a student belongs to: its name has no slash, labels of curricula may."""
     return student.partition("/")[0]
-
-
-def _digest(name: str) -> str:
-    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
 
 def _short(text: str) -> str:

@@ -1,95 +1,51 @@
-"""The database of a store: a SQLite file that one process writes at a time and others may read meanwhile."""
+"""The database of a store: a SQLite file that one process writes at a time and others may read meanwhile.
+
+Rows are written by `insert`, `change` and `remove`, which keep checksums; a file is read as a whole when it is opened,
+and refused if a row, a table or a page is not what was written.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cisr.errors import StoreError
-
-FORMAT = 3
-
-SCHEMA = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE batches (
-    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0,
-    roster TEXT NOT NULL DEFAULT '[]', abandoned TEXT
-) WITHOUT ROWID;
-CREATE TABLE students (
-    name TEXT PRIMARY KEY, batch TEXT NOT NULL REFERENCES batches, place INTEGER NOT NULL,
-    curriculum TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL,
-    deployment TEXT, error TEXT, failures_when_broken INTEGER
-) WITHOUT ROWID;
-CREATE TABLE units (
-    student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
-    steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL,
-    violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL,
-    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL, evaluation TEXT,
-    PRIMARY KEY (student, unit)
-) WITHOUT ROWID;
-CREATE TABLE rounds (
-    study TEXT NOT NULL, round INTEGER NOT NULL, parameters TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0,
-    score REAL, sem REAL, model TEXT NOT NULL,
-    PRIMARY KEY (study, round)
-) WITHOUT ROWID;
-CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
-"""
-
-_GREEDY = """json(CASE (
-    SELECT json_extract(value, '$.deterministic_deployment') FROM settings WHERE name = 'definition'
-) WHEN 1 THEN 'true' ELSE 'false' END)"""
-"""Whether students act greedily once deployed, as format 2 has it: among the numbers of their task."""
-
-MIGRATIONS = {
-    1: """
-ALTER TABLE batches ADD COLUMN roster TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE batches ADD COLUMN abandoned TEXT;
-ALTER TABLE students ADD COLUMN failures_when_broken INTEGER;
-UPDATE batches SET roster = (
-    SELECT json_group_array(name) FROM (SELECT name FROM students WHERE batch = batches.name ORDER BY place)
-);
-""",
-    2: f"""
-ALTER TABLE units ADD COLUMN evaluation TEXT;
-UPDATE students SET config = json_set(config, '$.deterministic', {_GREEDY}, '$.n_candidates', 1);
-UPDATE settings SET value = json_set(value, '$.deterministic', {_GREEDY}, '$.n_candidates', 1)
-    WHERE name = 'student settings' AND json_type(value, '$.base') IS NULL;
-UPDATE settings SET value = json_set(value, '$.base.deterministic', {_GREEDY}, '$.base.n_candidates', 1)
-    WHERE name = 'student settings' AND json_type(value, '$.base') IS NOT NULL;
-UPDATE settings SET value = json_remove(value, '$.deterministic_deployment') WHERE name = 'definition';
-""",
-}
-"""From each earlier format to the next."""
+from cisr.store.place import Lock, beside
+from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_3, TIMES, columns_of, from_format_3
 
 SQLITE_HEADER = b"SQLite format 3\0"
+LARGEST_SUM = 2**62
 KEPT = "Finished units are kept: mend this and run the same command again."
 
 
-class Database:
-    """Open or make it; without a path it lives in memory. To read takes no lock and changes nothing."""
+class DamagedStore(StoreError):  # noqa: N818 (an error in name enough)
+    """A store that is not what was written."""
 
-    def __init__(self, path: Path | None, *, read_only: bool) -> None:
+    def __init__(self, store: object, path: Path | None, what: str) -> None:
+        super().__init__(f"{store} is damaged: {what}. `cisr check {path}` says what can be done.")
+        self.what = what
+
+
+class Database:
+    """Open or make it; without a path it lives in memory. To read takes no lock and changes no row.
+
+    `trusting` reads a damaged one too, so that one can say what is wrong with it.
+    """
+
+    def __init__(self, path: Path | None, *, read_only: bool, trusting: bool = False) -> None:
         self._path = path
         self._read_only = read_only
+        self.format_found = FORMAT
+        """That of the file, before it was migrated."""
         self._held = ExitStack()  # the lock and the connection, to let go in the opposite order
-        with self.guard():
+        with self.guard("read" if read_only else "write"):
             try:
-                if read_only:
-                    address = self._address_to_read()
-                    self._check_header()
-                elif path is not None:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._check_header()
-                    self._take_lock()
-                self._connection = sqlite3.connect(
-                    address if read_only else path or ":memory:", uri=read_only, isolation_level=None
-                )
-                self._held.callback(self._connection.close)
-                self._begin_to_read() if read_only else self._begin_to_write()
+                self._open(trusting)
             except BaseException:
                 self.close()
                 raise
@@ -100,110 +56,303 @@ class Database:
     def close(self) -> None:
         self._held.close()
 
-    def copy_to(self, path: Path) -> None:
-        """The whole database as another file."""
-        with self.guard(), closing(sqlite3.connect(path)) as copy:
-            self._connection.backup(copy)
+    # Reading and writing
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        return self._connection.execute(statement, values)
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self.guard("read"):
+            return self._execute(statement, values).fetchall()
+
+    def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        found = self.rows(statement, values)
+        return found[0] if found else None
+
+    def named_rows(self, table: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Whole rows by column, in the order of their keys; their checksums are left out."""
+        names = columns_of(table).names
+        condition, values = _condition(where or {})
+        found = self.rows(f"SELECT {', '.join(names)} FROM {table} WHERE {condition}", values)
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def insert(self, table: str, row: Mapping[str, Any]) -> None:
+        """A new row, or one in the place of another with the same key."""
+        key = {name: row[name] for name in columns_of(table).key}
+        with self._counted(table, key):
+            marks = ", ".join("?" * len(row))
+            self._execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
+
+    def change(self, table: str, where: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
+        """Where says which rows; none of the columns that it names may be changed."""
+        condition, values = _condition(where)
+        with self._counted(table, where):
+            setting = ", ".join(f"{name} = ?" for name in changes)
+            self._execute(f"UPDATE {table} SET {setting} WHERE {condition}", [*changes.values(), *values])
+
+    def remove(self, table: str, where: Mapping[str, Any]) -> None:
+        condition, values = _condition(where)
+        with self._counted(table, where):
+            self._execute(f"DELETE FROM {table} WHERE {condition}", values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside is kept together, or none of it."""
-        with self.guard():
-            self.execute("BEGIN IMMEDIATE")
+        with self.guard("write"):
+            self._check_still_there()
+            self._execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self.execute("COMMIT")
+                self._check_still_there()
+                self._execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
-                    self.execute("ROLLBACK")
+                    self._execute("ROLLBACK")
                 raise
 
+    def copy_to(self, path: Path) -> None:
+        """The whole database as another file."""
+        with self.guard("write"), closing(sqlite3.connect(path)) as copy:
+            self._connection.backup(copy)
+
     @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Turn what the disk or SQLite says into one line."""
+    def guard(self, doing: str) -> Iterator[None]:
+        """Turn what the disk or SQLite says while one is to `read` or to `write` into one line."""
         try:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
-            if self._read_only:
-                raise StoreError(f"Cannot read {self._path}: {error}.") from error
-            if isinstance(error, sqlite3.DatabaseError):
-                raise StoreError(f"Cannot write {self._path}: {error}. {KEPT}") from error
-            raise StoreError(
-                f"Cannot write {error.filename or self._path}: {error.strerror or error}. {KEPT}"
-            ) from error
+            raise self._in_words(error, "read" if self._read_only else doing) from error
 
-    def _begin_to_write(self) -> None:
-        self.execute("PRAGMA journal_mode=WAL")
-        self.execute("PRAGMA synchronous=FULL")
-        self.execute("PRAGMA foreign_keys=ON")
-        if not self._tables():
-            with self.transaction():
-                for statement in SCHEMA.split(";"):
-                    self.execute(statement)
-                self.execute("INSERT INTO settings VALUES ('format', ?)", (str(FORMAT),))
-        self._migrate(self._format())
+    # Checking
 
-    def _begin_to_read(self) -> None:
-        self.execute("BEGIN")  # all that is read belongs to one moment
+    def damage(self) -> Iterator[str]:
+        """Whatever in the database is not what was written, from the coarse to the fine, in words."""
+        try:
+            pages = [found for (found,) in self._execute("PRAGMA quick_check(1)")]
+            if pages != ["ok"]:
+                yield f"its pages do not fit together ({pages[0].splitlines()[-1]})"
+                return
+            found = dict(self._execute("SELECT name, sql FROM sqlite_master"))
+            if found != SCHEMA:
+                odd = sorted({name for name in (*found, *SCHEMA) if found.get(name) != SCHEMA.get(name)})
+                yield f"its tables are not those of a store ({', '.join(map(repr, odd))})"
+                return
+            totals = {name: (n, total) for name, n, total in self._execute("SELECT * FROM totals")}
+        except sqlite3.DatabaseError as error:
+            yield f"its pages cannot be read ({error})"
+            return
+        for table in TABLES:
+            try:
+                yield from self._damaged_rows(table, totals.get(table))
+            except sqlite3.DatabaseError as error:
+                yield f"table {table} cannot be read ({error})"
+
+    def _damaged_rows(self, table: str, expected: tuple[int, int] | None) -> Iterator[str]:
+        n_rows, total = 0, 0
+        statement = f"SELECT checksum, {_row_checksum(table)}, {', '.join(columns_of(table).key)} FROM {table}"
+        for kept, found, *key in self._execute(statement).fetchall():
+            n_rows += 1
+            total = (total + found) % LARGEST_SUM
+            if kept != found:
+                yield f"a row of {table} has changed ({', '.join(map(repr, key))})"
+        if expected != (n_rows, total):
+            wanted = "none" if expected is None else expected[0]
+            yield f"table {table} has {n_rows} rows, which do not add up to the {wanted} written"
+
+    @contextmanager
+    def _counted(self, table: str, where: Mapping[str, Any]) -> Iterator[None]:
+        """Around a change of the rows where something holds: they get their checksums, and their table its total."""
+        condition, values = _condition(where)
+        statement = f"SELECT checksum FROM {table} WHERE {condition}"
+        before = [checksum for (checksum,) in self._execute(statement, values)]
+        yield
+        self._execute(f"UPDATE {table} SET checksum = {_row_checksum(table)} WHERE {condition}", values)
+        after = [checksum for (checksum,) in self._execute(statement, values)]
+        ((n_rows, total),) = self._execute("SELECT n_rows, checksum FROM totals WHERE name = ?", (table,))
+        counted = (n_rows + len(after) - len(before), (total + sum(after) - sum(before)) % LARGEST_SUM)
+        self._execute("UPDATE totals SET n_rows = ?, checksum = ? WHERE name = ?", (*counted, table))
+
+    # Opening
+
+    def _open(self, trusting: bool) -> None:
+        if self._path is None:
+            self._connect(":memory:")
+            self._make()
+            return
+        if self._read_only:
+            self._open_to_read(self._path, trusting)
+        else:
+            self._open_to_write(self._path)
+
+    def _check(self) -> None:
+        if (found := next(self.damage(), None)) is not None:
+            raise self._damaged(found)
+
+    def _open_to_write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._check_header(path)
+        lock = Lock(path)
+        if not lock.take():
+            raise StoreError(f"{self} is in use by another process: wait for it, or give another path.")
+        self._held.callback(lock.release)
+        self._connect(str(path.absolute()))
+        self._file = os.stat(path)
         found = self._format()
-        if found < FORMAT:  # a reader changes nothing: what it reads is a copy
-            self.execute("ROLLBACK")
-            file, self._connection = self._connection, sqlite3.connect(":memory:", isolation_level=None)
-            self._held.callback(self._connection.close)
-            file.backup(self._connection)
+        self._execute("PRAGMA journal_mode=WAL")
+        self._execute("PRAGMA synchronous=FULL")
+        self._execute("PRAGMA wal_autocheckpoint=1")  # whatever becomes of the log, the file has all that was finished
+        self._execute("PRAGMA foreign_keys=ON")
+        if found is None:
+            self._make()
+        else:
             self._migrate(found)
+        self._check()
+
+    def _open_to_read(self, path: Path, trusting: bool) -> None:
+        """What is read is a copy in memory: of one moment, whatever is written meanwhile, and nobody has to wait."""
+        if not path.is_file():
+            raise StoreError(f"There is no store {path}: give a file that `cisr train` or `compare` has made.")
+        self._check_header(path)
+        # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
+        logged = beside(path, "-wal").exists()
+        settled = not logged and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK))
+        worth_tidying = not settled and not logged  # the log of a store that turns out to be damaged is left alone
+        self._connect(":memory:")
+        try:
+            address = path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
+            with closing(sqlite3.connect(address, uri=True)) as file:
+                file.backup(self._connection)
+            found = self._format()
+            if found is None:
+                raise StoreError(self._not_a_store())
+            self._migrate(found)
+            if not trusting:
+                self._check()
+            self._execute("PRAGMA query_only=ON")
+            worth_tidying |= not settled and not trusting
+        finally:
+            if worth_tidying:
+                _tidy_up(path)
+
+    def _connect(self, address: str) -> None:
+        self._connection = sqlite3.connect(address, isolation_level=None)
+        self._held.callback(self._connection.close)
+        self._connection.create_function("checksum", -1, _checksum, deterministic=True)
+        self._execute("PRAGMA trusted_schema=OFF")  # a store may come from anywhere
+
+    def _make(self) -> None:
+        with self.transaction():
+            self._make_tables()
+            self.insert("settings", {"name": "format", "value": str(FORMAT)})
+
+    def _make_tables(self) -> None:
+        for statement in SCHEMA.values():
+            self._execute(statement)
+        for table in TABLES:
+            self._execute("INSERT INTO totals VALUES (?, 0, 0)", (table,))
 
     def _migrate(self, found: int) -> None:
-        for number in range(found, FORMAT):
+        for number in range(found, 3):
             with self.transaction():
-                for statement in MIGRATIONS[number].split(";"):
-                    self.execute(statement)
-                self.execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
+                for statement in EARLIER[number].split(";"):
+                    self._execute(statement)
+                self._execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
+        if found < FORMAT:
+            with self.transaction():
+                try:
+                    rows = from_format_3(self._execute)
+                except (ValueError, LookupError, TypeError, AttributeError) as error:
+                    raise self._damaged(f"its format {found} cannot be read ({type(error).__name__})") from error
+                for table in reversed(TABLES_OF_FORMAT_3):
+                    self._execute(f"DROP TABLE {table}")
+                self._make_tables()
+                for row in rows:
+                    self.insert(*row)
 
-    def _address_to_read(self) -> str:
-        if self._path is None or not self._path.is_file():
-            raise StoreError(f"There is no store {self._path}: give a file that `cisr train` or `compare` has made.")
-        # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
-        log = self._path.with_name(self._path.name + "-wal")
-        settled = not log.exists() and not os.access(self._path.parent, os.W_OK)
-        return self._path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
-
-    def _check_header(self) -> None:
-        assert self._path is not None
-        if self._path.exists():
-            with open(self._path, "rb") as file:
-                header = file.read(len(SQLITE_HEADER))
-            if header not in (b"", SQLITE_HEADER):
-                raise StoreError(self._not_a_store())
-
-    def _format(self) -> int:
-        if not {"settings", "students", "units"} <= self._tables():
+    def _format(self) -> int | None:
+        """Which format a store has; None of an empty file, which has none yet."""
+        kinds = {name: kind for kind, name in self._execute("SELECT type, name FROM sqlite_master")}
+        if not kinds and self._execute("PRAGMA page_count").fetchone()[0] <= 1:
+            return None
+        if not {"settings", "students", "units"} <= set(kinds):
             raise StoreError(self._not_a_store())
-        found = int(self.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()[0])
+        row = self._execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+        if row is None or not str(row[0]).isdecimal() or not int(row[0]):
+            raise self._damaged("it does not say of which format it is")
+        found = self.format_found = int(row[0])
         if found > FORMAT:
             raise StoreError(
                 f"{self} was made by a newer version of cisr (format {found}, this one reads {FORMAT}): update cisr."
             )
+        if found < FORMAT and kinds != dict.fromkeys(TABLES_OF_FORMAT_3, "table"):
+            raise self._damaged("it does not have the tables of its format")
         return found
 
-    def _tables(self) -> set[str]:
-        return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}
+    def _check_header(self, path: Path) -> None:
+        if path.exists():
+            with open(path, "rb") as file:
+                header = file.read(len(SQLITE_HEADER))
+            if header not in (b"", SQLITE_HEADER):
+                raise StoreError(self._not_a_store())
+
+    def _check_still_there(self) -> None:
+        """Else one would write into a file that nobody can find any more."""
+        if self._path is None or self._read_only:
+            return
+        try:
+            there = os.path.samestat(os.stat(self._path), self._file)
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise StoreError(
+                f"{self} was removed or replaced while it was in use, and nothing more is written to it: put it back, "
+                f"or give another path."
+            )
+
+    def _damaged(self, what: str) -> DamagedStore:
+        return DamagedStore(self, self._path, what)
 
     def _not_a_store(self) -> str:
         return f"{self._path} is not a store of cisr: give another path."
 
-    def _take_lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system
-            return
-        assert self._path is not None
-        lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
-        self._held.callback(os.close, lock)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{self} is in use by another process: wait for it, or give another path.") from error
+    # Inside
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def _in_words(self, error: sqlite3.DatabaseError | OSError, doing: str) -> StoreError:
+        if isinstance(error, sqlite3.DatabaseError):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                return self._damaged(str(error))
+            said = f"Cannot {doing} {self._path}: {error}."
+        else:
+            said = f"Cannot {doing} {error.filename or self._path}: {error.strerror or error}."
+        return StoreError(said if doing == "read" else f"{said} {KEPT}")
+
+
+def _tidy_up(path: Path) -> None:
+    """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
+    if not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
+        return
+    lock = Lock(path)
+    try:
+        if lock.take():
+            with closing(sqlite3.connect(path)) as last:
+                last.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (sqlite3.Error, OSError):  # then it stays, and does no harm
+        pass
+    finally:
+        lock.release()
+
+
+def _row_checksum(table: str) -> str:
+    """In SQL."""
+    columns = (f"typeof({name})" if name == TIMES else name for name in columns_of(table).names)
+    return f"checksum('{table}', {', '.join(columns)})"
+
+
+def _checksum(*values: Any) -> int:
+    digest = hashlib.blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % LARGEST_SUM
+
+
+def _condition(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    return " AND ".join(f"{name} = ?" for name in where) or "true", [*where.values()]

@@ -23,8 +23,8 @@ from cisr.teachers.paths import Floats, Kernel, Path
 
 FAILED_BELOW = 0.3
 """Of the way from the worst score to the best."""
-FAILING = Kernel(start=6.0, opening=0.06, end=0.03, path=0.03, point=0.09)
-"""Of the log-odds of failing to learn: it is above all what comes first that decides."""
+FAILING = Kernel(start=4.0, opening=0.5, end=0.5, path=0.5, point=0.5)
+"""Of the log-odds of failing to learn: what comes first decides above all, but what comes then may mend it."""
 USUAL_LOG_ODDS = -3.0
 QUALITY = Kernel(start=0.1, opening=0.1, end=2.0, path=0.5, point=0.1)
 """Of the standardised score of those that learn: how a curriculum ends matters most."""
@@ -32,6 +32,9 @@ NOISE = 0.5
 """Variance of the standardised score from student to student."""
 SMALLEST_SPREAD = 0.005
 """Of the range of all scores: differences far below it are not worth a student."""
+FARTHEST = 30.0
+"""Of the usual distance from the median of all scores: one that lies farther off counts as lying there, because the
+range of all scores is the measure of much else."""
 JITTER = 1e-6
 """Of the largest variance: paths that coincide leave a covariance without an inverse."""
 
@@ -70,6 +73,7 @@ class Posterior:
 
 def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Posterior:
     """What students of `paths` with these scores (n,), one each, say about students at other paths."""
+    scores = without_far_ones(scores)
     worst, best = float(scores.min()), float(scores.max())
     learned = scores >= worst + FAILED_BELOW * (best - worst)
     floor = worst if learned.all() else float(scores[~learned].mean())
@@ -83,6 +87,13 @@ def believe(paths: Sequence[Path], scores: Floats, at: Sequence[Path]) -> Poster
         spread=spread,
         floor=floor,
     )
+
+
+def without_far_ones(scores: Floats) -> Floats:
+    """The scores, with those far from all others moved nearer."""
+    median = float(np.median(scores))
+    reach = FARTHEST * usual_distance(scores, median)
+    return np.clip(scores, median - reach, median + reach) if reach > 0 else scores
 
 
 def usual_distance(scores: Floats, location: float) -> float:

@@ -48,7 +48,8 @@ class Judged(NamedTuple):
 class TopTwo(Teacher):
     """See the module. The first points are each intervention alone, then random ones up to `n_initial`.
 
-    A failed class (score None) counts as one student with the lowest score seen.
+    A failed class (score None) counts as one student with the lowest score seen, and a policy with more failed classes
+    than others is not returned unless all are like that.
     """
 
     def __init__(self, space: SearchSpace, *, seed: int, n_initial: int = 3) -> None:
@@ -124,10 +125,13 @@ class TopTwo(Teacher):
     def _judged(self) -> Judged:
         scored(self._trials)  # complains where nothing has a score
         students: dict[Key, int] = {}
+        finished: dict[Key, int] = {}  # classes, less those in which nobody finished
         for trial in self._trials:
+            key = self._key(trial.parameters)
+            finished[key] = finished.get(key, 0) + (1 if trial.score is not None else -1)
             if trial.score is not None:
-                key = self._key(trial.parameters)
                 students[key] = students.get(key, 0) + max(len(trial.each), 1)
+        students = {key: n for key, n in students.items() if finished[key] >= 0} or students
         points = [dict(key) for key in students]
         rng = np.random.default_rng([self.seed, len(self._trials), 3])
         return Judged(points, list(students.values()), self._posterior(points).draw(N_JUDGED, rng))

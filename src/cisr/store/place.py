@@ -1,0 +1,95 @@
+"""Where a store lies: its file, found through links, and the lock beside it that one process holds at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from cisr.errors import StoreError
+
+PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How to open what lies beside a store: byte by byte, following no links, waiting for no pipes."""
+PATIENCE, TRIES = 0.01, 20
+"""Seconds between attempts at a lock, and how many: who only tidies up holds it for a moment."""
+
+
+def real_path(path: Path | str) -> Path:
+    """The file that a store is kept in, wherever links lead; one line for what cannot be one."""
+    given = os.fspath(path)
+    if given in ("", ".", ":memory:") or given.startswith("file:") or "\0" in given:
+        raise StoreError(f"A store cannot be {given!r}: give the path of a file; in Python, Store(None) is in memory.")
+    try:
+        found = Path(given)
+        found = found.resolve() if found.is_symlink() else found
+        usable = not given.endswith(os.sep) and (found.is_file() or not found.exists())
+    except (OSError, RuntimeError) as error:
+        raise StoreError(f"There is no store {given!r}, and there can be none: {error}.") from error
+    if not usable:
+        raise StoreError(f"There is no store {given!r}, and there can be none: it is no plain file.")
+    return found
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """A file or folder that goes with a store."""
+    return path.with_name(path.name + suffix)
+
+
+def in_use(path: Path) -> bool:
+    """Whether some process may be writing this store."""
+    if not beside(path, ".lock").exists():
+        return False
+    lock = Lock(path)
+    try:
+        return not lock.take()
+    except OSError:
+        return False
+    finally:
+        lock.release()
+
+
+class Lock:
+    """The right to write a store. Where the system has no such locks, anybody's."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = beside(path, ".lock")
+        self._descriptor: int | None = None
+
+    def take(self) -> bool:
+        """False if another process has it."""
+        try:
+            import fcntl
+        except ImportError:
+            return True
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(PATIENCE)
+            lock = os.open(self._path, os.O_RDWR | os.O_CREAT | PLAINLY, 0o666)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_here(lock):  # and not one that its last holder has just removed
+                    self._descriptor, lock = lock, -1
+                    return True
+            except BlockingIOError:
+                pass
+            finally:
+                if lock >= 0:
+                    os.close(lock)
+        return False
+
+    def release(self) -> None:
+        """Let go, and leave no file behind."""
+        lock, self._descriptor = self._descriptor, None
+        if lock is not None:
+            try:
+                if self._is_here(lock):
+                    self._path.unlink()
+            except OSError:  # the folder cannot be written any more
+                pass
+            os.close(lock)
+
+    def _is_here(self, lock: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(lock), os.lstat(self._path))
+        except FileNotFoundError:
+            return False

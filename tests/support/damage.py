@@ -1,0 +1,139 @@
+"""Stores that come to harm, and whether anybody could be misled by them.
+
+`Patient.make(folder)` trains a small study and comparison and keeps two copies of its store: one that is finished and
+one that was killed in the middle, with SQLite's log beside it. `suffer(patient, seed, scratch)` harms a copy of one of
+them, in a way that follows from the seed, uses it in every way there is, and returns what came of it. It is all right
+if everything has the same result as before or ends in one clear line.
+"""
+
+import dataclasses
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tiny
+
+from cisr import Fixed, Store, Study, compare
+from cisr.classroom import Checkpoint
+from cisr.errors import CisrError
+from cisr.report.contents import read
+from cisr.store.check import check
+from cisr.study import random_teacher
+
+TASK = dataclasses.replace(tiny.task, n_units=2)
+CURRICULA = {"SR1": Fixed("SR1"), "none": Fixed("none")}
+NAME = "store.sqlite"
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A finished and an unfinished store, with what can be got out of them."""
+
+    stores: dict[str, Path]
+    views: dict[str, dict[str, Any]]
+    """By store, then by what was looked at."""
+    result: Any
+    """What both end with when their commands are run again."""
+
+    @staticmethod
+    def make(folder: Path) -> "Patient":
+        stores = {name: folder / name / NAME for name in ("finished", "killed")}
+        n_units = 0
+
+        def kill_once(batch: Any, event: Any) -> None:
+            nonlocal n_units
+            n_units += isinstance(event, Checkpoint)
+            if n_units == 5 and not stores["killed"].exists():
+                shutil.copytree(stores["finished"].parent, stores["killed"].parent)
+
+        result = run(stores["finished"], kill_once)
+        assert stores["killed"].with_name(NAME + "-wal").stat().st_size > 0
+        copies = {name: _copy(path, folder / "read" / name) for name, path in stores.items()}
+        views = {name: {what: view(path) for what, view in VIEWS.items()} for name, path in copies.items()}
+        return Patient(stores, views, result)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    harm: str
+    wrong: tuple[str, ...]
+    """What must not be: other results, other errors than one clear line, damage that a check overlooks."""
+    lines: tuple[str, ...]
+    """What was said of the damage."""
+
+
+def suffer(patient: Patient, seed: int, scratch: Path) -> Outcome:
+    """Harm a copy of a store and use it."""
+    chance = random.Random(seed)
+    which = chance.choice(sorted(patient.stores))
+    path = _copy(patient.stores[which], scratch / f"{seed:06d}")
+    done = f"{which} store: {harm(path, chance)}"
+    wrong, lines = [], []
+    uses = {**VIEWS, "run again": run}
+    before = {**patient.views[which], "run again": patient.result}
+    try:
+        whole = check(path).whole
+    except CisrError:
+        whole = False
+    for what, use in uses.items():
+        try:
+            if use(path) != before[what]:
+                wrong.append(f"{what}: another result")
+        except CisrError as error:
+            lines.append(str(error))
+            if "\n" in str(error):
+                wrong.append(f"{what}: more than one line: {error}")
+            if whole:
+                wrong.append(f"{what}: {error}, where a check has found nothing")
+        except Exception as error:
+            wrong.append(f"{what}: {type(error).__name__}: {error}")
+    shutil.rmtree(path.parent)
+    return Outcome(done, tuple(wrong), tuple(dict.fromkeys(lines)))
+
+
+def harm(path: Path, chance: random.Random) -> str:
+    """Flip a bit of one of a store's files, cut it short or take it away; returns what was done."""
+    log = path.with_name(path.name + "-wal")
+    weights = sorted(path.with_name(path.name + ".weights").iterdir())
+    file = chance.choice([path, log if log.exists() else path, chance.choice(weights)])
+    content = bytearray(file.read_bytes())
+    how = chance.choices(["flip", "cut", "remove"], [8, 2, 1])[0]
+    if how == "remove":
+        file.unlink()
+        return f"{file.name} removed"
+    if how == "cut":
+        length = chance.randrange(len(content))
+        file.write_bytes(content[:length])
+        return f"{file.name} cut to {length} of {len(content)} bytes"
+    place, bit = chance.randrange(len(content)), chance.randrange(8)
+    content[place] ^= 1 << bit
+    file.write_bytes(content)
+    return f"{file.name}: bit {bit} of byte {place} of {len(content)} flipped"
+
+
+def run(path: Path, listener: Callable[[Any, Any], None] = lambda batch, event: None) -> Any:
+    """The commands that made the store, once more."""
+    with Store(path) as store:
+        study = Study(
+            TASK, store=store, n_initial=2, n_rounds=0, class_size=1, teacher=random_teacher, n_workers=0
+        ).run(listener)
+        comparison = compare(TASK, CURRICULA, n_students=2, store=store, n_workers=0, listener=listener)
+        return study.policy, study.rounds, study.transcripts, comparison.to_json(), comparison.transcripts
+
+
+def weights(path: Path) -> Any:
+    """Those of every student that has any."""
+    with Store(path, read_only=True) as store:
+        names = [transcript.name for transcript in store.transcripts() if transcript.units]
+        return {name: {key: a.tobytes() for key, a in store.weights(name).items()} for name in names}
+
+
+VIEWS: dict[str, Callable[[Path], Any]] = {"report": read, "weights": weights}
+
+
+def _copy(store: Path, folder: Path) -> Path:
+    shutil.copytree(store.parent, folder)
+    return folder / store.name

@@ -1,0 +1,109 @@
+"""Lakes that do not answer, quit the program or keep memory.
+
+The file that the variable MISCHIEF names says where and how, from the moment it is there; a process that does so leaves
+its number in a file beside it.
+"""
+
+import ctypes
+import dataclasses
+import os
+import signal
+import time
+from pathlib import Path
+
+import gymnasium
+import tiny
+
+HELD = []
+
+
+def block_with_the_lock():
+    """A library that never answers and holds Python's lock."""
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def quit_program():
+    raise SystemExit("the simulator has had enough")
+
+
+def interrupt_itself():
+    raise KeyboardInterrupt("the simulator pressed Ctrl-C")
+
+
+WAYS = {
+    "lock": block_with_the_lock,
+    "sleep": lambda: time.sleep(1000),
+    "exit": quit_program,
+    "interrupt": interrupt_itself,
+    "signal": lambda: os.kill(os.getpid(), signal.SIGINT),
+}
+
+
+def tell(path, where, how):
+    written = path.with_suffix(".new")
+    written.write_text(f"{where}: {how}")
+    written.rename(path)
+
+
+def maybe(where):
+    path = os.environ.get("MISCHIEF", "")
+    if os.path.exists(path):
+        wanted, how = Path(path).read_text().split(": ")
+        if wanted == where:
+            Path(path).with_suffix(".pid").write_text(f"{os.getpid()}\n")
+            WAYS[how]()
+
+
+class Stubborn(gymnasium.Wrapper):
+    def reset(self, *, seed=None, options=None):
+        maybe("reset")
+        if seed is not None:
+            self._seed = seed
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        maybe("step")
+        maybe(f"step after {self._seed}")
+        return self.env.step(action)
+
+    def close(self):
+        maybe("close")
+        self.env.close()
+
+
+def make_env(**options):
+    maybe("make_env")
+    return Stubborn(tiny.task.make_env(**options))
+
+
+def trigger_of(intervention):
+    def trigger(state):
+        maybe("trigger")
+        return intervention.triggers["rescues"](state)
+
+    return dataclasses.replace(intervention, trigger=trigger)
+
+
+task = dataclasses.replace(
+    tiny.task,
+    name="stubborn-lake",
+    make_env=make_env,
+    interventions=tuple(trigger_of(intervention) for intervention in tiny.task.interventions),
+)
+
+
+def pay(transition):
+    maybe("reward")
+    return transition.move.reward
+
+
+paying = dataclasses.replace(task, name="paying-lake", reward=pay)
+
+
+def leaking_env(**options):
+    """A lake that keeps 70 MB each time."""
+    HELD.append(b"\1" * 70_000_000)
+    return tiny.task.make_env(**options)
+
+
+leaking = dataclasses.replace(tiny.task, name="tiny-lake", make_env=leaking_env)
