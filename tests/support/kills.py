@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+from stores import cells, units_on_disk
 
 SUPPORT = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
@@ -37,27 +36,6 @@ class Killed:
 
 def command(store: Path, workers: int, task: str = "tiny:task") -> list[str]:
     return [sys.executable, "-m", "cisr", "train", task, "--store", str(store), "--workers", str(workers)]
-
-
-def cells(store: Path) -> dict[str, object]:
-    """Every cell of a store apart from times, and every byte of its weights."""
-    with closing(sqlite3.connect(store)) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        found: dict[str, object] = {}
-        for table in tables:
-            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[1] != "seconds"]
-            found[table] = sorted(db.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall(), key=repr)
-    folder = store.with_name(store.name + ".weights")
-    found["weights"] = {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
-    return found
-
-
-def units_on_disk(store: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
-            return int(db.execute("SELECT count(*) FROM units").fetchone()[0])
-    except sqlite3.Error:
-        return 0
 
 
 def killed(folder: Path, lane: str, n: int, seed: int) -> Iterator[Killed | str]:
@@ -141,14 +119,3 @@ def _processor_time(pid: int) -> int:
     except OSError:
         return 0
     return int(fields[11]) + int(fields[12])
-
-
-def summary(outcomes: list[Killed | str]) -> dict[str, object]:
-    """Counts for a table."""
-    kills = [one for one in outcomes if isinstance(one, Killed)]
-    return {
-        "kills": len(kills),
-        "by lane and victim": dict(sorted(Counter(f"{one.lane}, {one.victim}" for one in kills).items())),
-        "units lost": sum(one.lost for one in kills),
-        "cells changed": [one for one in outcomes if isinstance(one, str)],
-    }

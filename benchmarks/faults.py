@@ -1,0 +1,138 @@
+"""A hostile campaign: kills, damaged stores, bad input. What must never happen is a wrong result, or a traceback.
+
+    python benchmarks/faults.py --kills 1000 --damages 1000 --inputs --json faults.json
+
+- *Kills*: small studies on both lanes lose their main process, all their processes, a worker or an idle worker to
+  SIGKILL, as they start or while they train, and go on until they are done. A unit that was on disk must still be
+  there, and every cell and weight of the finished store must be that of a study that nobody disturbed.
+- *Damages*: stores lose files, ends of files or single bits. Then reports are read and the same commands run again: the
+  result must be the same as without the damage, or one line must say what is wrong; `cisr check` must overlook nothing.
+- *Inputs*: wrong command lines, streams and Python calls. One line that says what is wrong, or our own error.
+
+Cases depend on `--seed` alone. A small part of each runs in the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+sys.path.insert(0, str(SUPPORT))
+
+from cisr.cli import main as command_line  # noqa: E402
+from cisr.errors import CisrError  # noqa: E402
+
+Judged = tuple[str, str]
+"""What was tried, and what was wrong with it; nothing if all was well."""
+
+
+def kills(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import kills as campaign
+
+    for lane in campaign.TASKS:
+        for outcome in campaign.killed(folder, lane, -(-n // len(campaign.TASKS)), seed):
+            if isinstance(outcome, str):
+                yield f"{lane}: finished study", outcome
+            else:
+                yield f"{lane}: {outcome.victim}", f"{outcome.lost} units lost" if outcome.lost else ""
+
+
+def damages(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import damage
+
+    patient = damage.Patient.make(folder)
+    for number in range(n):
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            outcome = damage.suffer(patient, seed + number, Path(scratch))
+        yield "same result" if not outcome.lines else "one line", "; ".join(outcome.wrong)
+
+
+def command_lines(folder: Path) -> Iterator[Judged]:
+    import bad_input
+
+    bad_input.prepare(folder)
+    for case in bad_input.COMMAND_LINES:
+        said, code = io.StringIO(), None
+        with contextlib.chdir(folder), contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            try:
+                command_line(case.words)
+            except SystemExit as end:
+                code = end.code
+            except BaseException as error:
+                said.write(repr(error))
+        lines = said.getvalue().splitlines()
+        well = code == 2 and len(lines) == 1 and case.says in lines[0]
+        yield "command lines", "" if well else f"{' '.join(case.words)[:80]}: exit code {code}, {lines[-1:]}"
+    environment = {**os.environ, "CISR": f"{sys.executable} -m cisr"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for shell in bad_input.SHELL_LINES:
+        done = subprocess.run(["sh", "-c", shell.line], cwd=folder, env=environment, capture_output=True, text=True)
+        well = done.returncode == shell.code and shell.says in done.stderr and "Traceback" not in done.stderr
+        yield "streams", "" if well else f"{shell.line[:80]}: exit code {done.returncode}"
+
+
+def calls() -> Iterator[Judged]:
+    import bad_calls
+
+    for case in bad_calls.CALLS:
+        try:
+            case.call()
+        except Exception as error:
+            well = isinstance(error, CisrError) and case.says in str(error)
+            yield "Python calls", "" if well else f"{case.name}: {error!r}"
+        else:
+            yield "Python calls", f"{case.name}: no error"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=0, help="how many, on both lanes together")
+    parser.add_argument("--damages", type=int, default=0, help="how many")
+    parser.add_argument("--inputs", action="store_true", help="all command lines, streams and calls")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="where to put what was tried and what was wrong")
+    given = parser.parse_args()
+    tried: Counter[str] = Counter()
+    wrong: dict[str, list[str]] = {}
+    progress = Console(stderr=True)
+    with tempfile.TemporaryDirectory() as name, progress.status("") as status:
+        folder = Path(name)
+        for part in ("kills", "damages", "inputs"):
+            (folder / part).mkdir()
+        campaign: list[Iterator[Judged]] = [kills(given.kills, given.seed, folder / "kills")] if given.kills else []
+        campaign += [damages(given.damages, given.seed, folder / "damages")] if given.damages else []
+        campaign += [command_lines(folder / "inputs"), calls()] if given.inputs else []
+        for cases in campaign:
+            for what, fault in cases:
+                tried[what] += 1
+                wrong.setdefault(what, []).extend([fault] if fault else [])
+                status.update(f"{sum(tried.values())} cases, {sum(map(len, wrong.values()))} wrong; {what}")
+                if given.json:
+                    record: dict[str, Any] = {"seed": given.seed, "tried": dict(tried), "wrong": wrong}
+                    given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    table = Table("what", "tried", "clear", "wrong")
+    for what, n in tried.items():
+        table.add_row(what, str(n), str(n - len(wrong[what])), str(len(wrong[what])))
+    Console().print(table)
+    for faults in wrong.values():
+        for fault in faults:
+            Console().print(fault, markup=False, highlight=False)
+    sys.exit(1 if any(wrong.values()) else 0)
+
+
+if __name__ == "__main__":
+    main()
