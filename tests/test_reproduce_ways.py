@@ -71,7 +71,7 @@ def test_ours_has_the_same_shape_and_a_store_and_a_figure_of_its_own(both):
     assert set(ours) == set(told) - {"ours"}
     assert [row["curriculum"] for row in ours["rows"]] == [row["curriculum"] for row in told["rows"]]
     assert [row["paper"] for row in ours["rows"]] == [row["paper"] for row in told["rows"]]
-    students = {name: contents(folder / name)[2]["student"] for name in ("store.sqlite", "store-explorer.sqlite")}
+    students = {name: contents(folder / name)[3]["student"] for name in ("store.sqlite", "store-explorer.sqlite")}
     assert students == {"store.sqlite": "cnn", "store-explorer.sqlite": "explorer"}
     for name in ("store.png", "store.pdf", "store-explorer.png", "store-explorer.pdf"):
         assert (folder / name).stat().st_size > 0

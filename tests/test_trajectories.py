@@ -56,7 +56,7 @@ def test_a_rescue_cuts_the_line_from_the_trigger_to_where_it_leads():
 
 
 def test_long_episodes_are_thinned_and_keep_their_ends():
-    task = dataclasses.replace(tiny.task, read_state=lambda env: np.array([env.unwrapped.s, 0]), place=None)
+    task = dataclasses.replace(tiny.task, read_state=lambda env: np.array([env.unwrapped.s, 0]))
     corridor = dataclasses.replace(task, interventions=(), safe_evaluation=None, rewind_like=None, horizon=3000)
     still = 3  # up, from the top row; slips lead sideways and back
     drawn = trajectory(dataclasses.replace(corridor, danger=lambda move: move.reward > 9), lambda o: still, seed=1)

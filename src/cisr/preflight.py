@@ -81,7 +81,7 @@ def check_verdict(who: str, predicate: Any, about: Any, shape: tuple[int, ...]) 
         verdict = np.asarray(predicate(about))
     except CisrError:
         raise
-    except Exception as error:
+    except users_errors() as error:
         raise TaskError(f"{who} raised {described(error)}, asked about states of shape {shape}: {mend}.") from error
     if verdict.shape != shape[:-1] or verdict.dtype != bool:
         raise TaskError(
