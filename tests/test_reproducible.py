@@ -1,25 +1,13 @@
 """The same study gives the same store: twice, with one process or two, undisturbed or killed and resumed."""
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from kills import ENVIRONMENT, command
 from stores import cells, units_on_disk
-
-SUPPORT = Path(__file__).parent / "support"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
-
-
-def command(store: Path, workers: int, *task: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "cisr", "train", *(task or ("tiny:task",))),
-        *("--store", str(store), "--workers", str(workers)),
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -134,36 +134,11 @@ def test_a_batch_that_was_abandoned_goes_on_from_its_last_checkpoint_and_its_fai
         assert [t.error for t in store.transcripts()] == [None, None]
 
 
-OLD_SCHEMA = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE batches (
-    name TEXT PRIMARY KEY, units INTEGER NOT NULL DEFAULT 0, weights TEXT, done INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE TABLE students (
-    name TEXT PRIMARY KEY, batch TEXT NOT NULL REFERENCES batches, place INTEGER NOT NULL,
-    curriculum TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL, deployment TEXT, error TEXT
-) WITHOUT ROWID;
-CREATE TABLE units (
-    student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL,
-    steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL,
-    violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL,
-    multipliers TEXT NOT NULL, deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (student, unit)
-) WITHOUT ROWID;
-CREATE TABLE rounds (
-    study TEXT NOT NULL, round INTEGER NOT NULL, parameters TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0,
-    score REAL, sem REAL, model TEXT NOT NULL, PRIMARY KEY (study, round)
-) WITHOUT ROWID;
-CREATE TABLE findings (study TEXT PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO settings VALUES ('format', '1');
-INSERT INTO batches VALUES ('b', 0, NULL, 0);
-"""
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_store_of_an_earlier_format_is_read_and_a_reader_leaves_it_as_it_was(tmp_path, read_only):
     path = tmp_path / "store"
     old = sqlite3.connect(path)
-    old.executescript(OLD_SCHEMA)
+    old.executescript(old_stores.FORMAT_1)
     for place, student in enumerate(students("b", "a")):
         values = (student.name, place, *identity(student), "it broke" if place else None)
         old.execute("INSERT INTO students VALUES (?, 'b', ?, ?, ?, ?, NULL, ?)", values)

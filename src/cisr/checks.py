@@ -35,6 +35,13 @@ def check_whole(what: str, number: Any, least: int = 1, most: int = MOST_STEPS) 
     return number
 
 
+def check_in_all(each: int, groups: int, what: str) -> None:
+    """Students of all groups together; `what` calls the groups."""
+    if each * groups > MOST_STUDENTS:
+        given = f"{each * groups} students in all, {each} for each of {groups} {what}"
+        raise ConfigError(f"{given}: give at most {MOST_STUDENTS:,} in all.")
+
+
 def check_number(what: str, number: Any, least: float = -math.inf) -> float:
     """A finite number, at least `least`."""
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(_float(number)):

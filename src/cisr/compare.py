@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.checks import MOST_STUDENTS, check_kind, check_text, check_whole
+from cisr.checks import MOST_STUDENTS, check_in_all, check_kind, check_text, check_whole
 from cisr.classroom import STEP_TIMEOUT, Batch, Classroom, Deployment, Enrolment, Event, Transcript
 from cisr.curricula import CurriculumPolicy
 from cisr.curricula.base import check_policy
@@ -191,11 +191,7 @@ def compare(
 def check_n_students(n_students: int, n_curricula: int) -> None:
     """A slip of the keyboard is told before anybody is enrolled."""
     check_whole("The number of students", n_students, 1, MOST_STUDENTS)
-    if n_students * n_curricula > MOST_STUDENTS:
-        raise ConfigError(
-            f"{n_students * n_curricula} students in all, {n_students} under each of {n_curricula} curricula: give at "
-            f"most {MOST_STUDENTS:,} in all."
-        )
+    check_in_all(n_students, n_curricula, "curricula")
 
 
 def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:

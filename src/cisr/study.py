@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.checks import MOST_STUDENTS, check_function
+from cisr.checks import check_function, check_in_all
 from cisr.classroom import (
     STEP_TIMEOUT,
     Batch,
@@ -183,11 +183,7 @@ class Study:
         self.task = dataclasses.replace(task, teaching=teaching)
         self.name = name
         self.seed = check_seed(seed)
-        if self.n_students > MOST_STUDENTS:
-            raise ConfigError(
-                f"{self.n_students} students in all, {teaching.class_size} for each of {self.n_policies} policies: "
-                f"give at most {MOST_STUDENTS:,} in all."
-            )
+        check_in_all(teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(self.task)
         self._store = store
         self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)

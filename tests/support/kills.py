@@ -34,8 +34,12 @@ class Killed:
     """Units that were on disk before and are not now."""
 
 
-def command(store: Path, workers: int, task: str = "tiny:task") -> list[str]:
-    return [sys.executable, "-m", "cisr", "train", task, "--store", str(store), "--workers", str(workers)]
+def command(store: Path, workers: int, *task: str) -> list[str]:
+    """`task` is the task with what else the command is told of it."""
+    return [
+        *(sys.executable, "-m", "cisr", "train", *(task or ("tiny:task",))),
+        *("--store", str(store), "--workers", str(workers)),
+    ]
 
 
 def killed(folder: Path, lane: str, n: int, seed: int) -> Iterator[Killed | str]:

@@ -36,11 +36,9 @@ from cisr.store.changes import differences
 from cisr.store.database import Database
 from cisr.store.place import real_path
 from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
+from cisr.store.schema import QUICK
 from cisr.store.weights import Weights, file_name
 from cisr.students.config import StudentConfig
-
-QUICK = "quick"
-"""The kind of audit that a store keeps."""
 
 
 class Round(NamedTuple):

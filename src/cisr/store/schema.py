@@ -10,6 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 FORMAT = 4
+QUICK = "quick"
+"""The kind of audit that a store keeps."""
 
 TABLES = {
     "settings": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
@@ -134,7 +136,7 @@ def _finding(name: str, text: str) -> Iterator[Row]:
     if "best" in found:
         yield Row("findings", {"study": name, "found": text})
     elif "interventions" in found:
-        yield Row("audits", {"kind": "quick", "found": text})
+        yield Row("audits", {"kind": QUICK, "found": text})
     elif "repetitions" in found:
         yield Row("reproductions", {"title": found["title"], "found": text})
     elif "order" in found:
