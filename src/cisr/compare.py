@@ -28,6 +28,7 @@ from cisr.lesson import (
     deployed,
     make_lesson,
     new_student,
+    rehearse_lesson,
     set_aside,
     settle,
 )
@@ -172,6 +173,7 @@ def compare(
     check_seed(seed)
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
+    rehearse_lesson(lesson, n_workers, step_timeout)
     with opened(store) as kept:
         if fresh:
             set_aside(kept, name, lesson)
@@ -183,7 +185,9 @@ def compare(
             taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
         check_finished([transcript for group in groups.values() for transcript in group])
-        keep_trajectories(kept, task, groups, seed, lesson.evaluate_under)
+        keep_trajectories(
+            kept, task, groups, seed, lesson.evaluate_under, n_workers=n_workers, step_timeout=step_timeout
+        )
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cisr.checks import MOST_STUDENTS, check_kind, check_text, check_whole
 from cisr.classroom import Batching, Enrolment, Lesson, Transcript, UnitLog, default_observe
+from cisr.classroom.apart import rehearse
+from cisr.classroom.classroom import check_workers
+from cisr.classroom.watch import check_step_timeout
 from cisr.curricula import CurriculumPolicy
 from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.identity import ENVIRONMENT, identity, versions
@@ -51,6 +54,14 @@ def make_lesson(
         deploy_each_unit=deploy_each_unit,
         observe=observe,
     )
+
+
+def rehearse_lesson(lesson: Lesson, n_workers: int | None, step_timeout: float) -> None:
+    """Before a store asks who an environment is: to be made in vain must not end or block this process."""
+    check_workers(n_workers)
+    check_step_timeout(step_timeout)
+    if lesson.lane == "gymnasium":
+        rehearse(lesson.task, n_workers, step_timeout)
 
 
 def choose_lane(task: Task, lane: str) -> Literal["gymnasium", "compiled"]:
@@ -172,15 +183,26 @@ def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> E
 
 def load_student(store: Store, task: Task, name: str) -> Student:
     """A student of a store, ready to act: `load_student(store, task, "compare/SR1/000")`."""
-    from cisr.classroom.gymnasium import specs_of
-    from cisr.students.student import Student
+    return stored_student(store, name).ready(task)
 
+
+class StoredStudent(NamedTuple):
+    """What a store has of a student, which can go to another process."""
+
+    config: StudentConfig
+    params: dict[str, Any]
+
+    def ready(self, task: Task) -> Student:
+        """To act; what it sees and does is asked of the task's environment."""
+        from cisr.classroom.gymnasium import specs_of
+        from cisr.students.student import Student
+
+        observation, distribution = specs_of(task)
+        return Student(self.config, observation, distribution.n_actions, self.params)
+
+
+def stored_student(store: Store, name: str) -> StoredStudent:
     prefix = "params/"
     weights = store.weights(name)
-    observation, distribution = specs_of(task)
-    return Student(
-        config=store.transcript(name).config,
-        observation=observation,
-        n_actions=distribution.n_actions,
-        params={key.removeprefix(prefix): array for key, array in weights.items() if key.startswith(prefix)},
-    )
+    params = {key.removeprefix(prefix): array for key, array in weights.items() if key.startswith(prefix)}
+    return StoredStudent(store.transcript(name).config, params)

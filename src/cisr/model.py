@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cisr.errors import ConfigError
+from cisr.timed import Timed
 
 if TYPE_CHECKING:
     from cisr.task import Task
@@ -179,4 +180,5 @@ def _is_stock(layer: Any, name: str) -> bool:
     cls = next(base for base in type(layer).__mro__ if name in vars(base))
     method = vars(cls)[name]
     where = getattr(method, "__globals__", {}).get("__name__", "")
-    return name not in vars(layer) and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")
+    replaced = name in vars(layer) and not isinstance(vars(layer)[name], Timed)  # which is itself, looked at
+    return not replaced and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")

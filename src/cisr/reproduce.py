@@ -201,7 +201,7 @@ def reproduce(
     check_finished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
-    keep_trajectories(store, task, pooled, seed)
+    keep_trajectories(store, task, pooled, seed, n_workers=n_workers, step_timeout=step_timeout)
     return Reproduction(
         title=entitled(paper.title, task.student_kind),
         repetitions=n_teachers,

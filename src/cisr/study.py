@@ -33,7 +33,16 @@ from cisr.errors import ConfigError, NobodyFinished, StoreError
 from cisr.fingerprint import fingerprint
 from cisr.identity import describe_teacher
 from cisr.interrupts import interrupts_told_apart
-from cisr.lesson import check_task_given, deployed, make_lesson, new_student, nobody_finished, set_aside, settle
+from cisr.lesson import (
+    check_task_given,
+    deployed,
+    make_lesson,
+    new_student,
+    nobody_finished,
+    rehearse_lesson,
+    set_aside,
+    settle,
+)
 from cisr.seeding import check_seed, derive_seed
 from cisr.statistics import standard_error
 from cisr.store import Round, Store, opened
@@ -195,6 +204,7 @@ class Study:
 
     def settle(self, store: Store) -> Batching:
         """Make sure that the store's results are of this very study; returns how its students are cut into batches."""
+        rehearse_lesson(self.lesson, self._n_workers, self._step_timeout)
         if self._fresh:
             set_aside(store, self.name, self.lesson)
             self._fresh = False

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cisr.classroom import Transcript
-from cisr.lesson import load_student
+from cisr.classroom import STEP_TIMEOUT, Transcript
+from cisr.classroom.apart import play_apart
+from cisr.lesson import StoredStudent, stored_student
 from cisr.seeding import derive_seed
 from cisr.store import Store
 from cisr.task import Task
@@ -131,7 +132,14 @@ def _point(state: np.ndarray) -> Point:
 
 
 def keep_trajectories(
-    store: Store, task: Task, groups: Mapping[str, Sequence[Transcript]], seed: int, under: str = "none"
+    store: Store,
+    task: Task,
+    groups: Mapping[str, Sequence[Transcript]],
+    seed: int,
+    under: str = "none",
+    *,
+    n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
 ) -> None:
     """Play the first finished students of each curriculum and keep their episodes; nothing is played twice.
 
@@ -141,17 +149,24 @@ def keep_trajectories(
         return
     kept = store.trajectories()
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]
-    missing = [student for student in wanted if student not in kept]
-    store.keep_trajectories({student: _played(store, task, student, seed, under) for student in missing})
+    missing = {student: stored_student(store, student) for student in wanted if student not in kept}
+    if missing:
+        played = play_apart(_played, task, missing, seed, under, n_workers=n_workers, step_timeout=step_timeout)
+        store.keep_trajectories(played)
 
 
-def _played(store: Store, task: Task, student: str, seed: int, under: str) -> list[dict[str, Any]]:
-    return [asdict(episode) for episode in episodes(store, task, student, seed, under)]
+def _played(
+    task: Task, students: Mapping[str, StoredStudent], seed: int, under: str, tell: Callable[[], None]
+) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [asdict(episode) for episode in episodes(task, name, student, seed, under)]
+        for name, student in students.items()
+    }
 
 
-def episodes(store: Store, task: Task, student: str, seed: int, under: str) -> list[Trajectory]:
+def episodes(task: Task, name: str, student: StoredStudent, seed: int, under: str) -> list[Trajectory]:
     """A few episodes of a student of a store."""
-    act = by_student(load_student(store, task, student), derive_seed(seed, student, "trajectories"))
+    act = by_student(student.ready(task), derive_seed(seed, name, "trajectories"))
     return [trajectory(task, act, under=under, seed=episode_seed(seed, k)) for k in range(N_EPISODES)]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cisr.audit.play import Arena, Episode, Turn
 from cisr.checks import shown
+from cisr.classroom.apart import play_apart
 from cisr.errors import ConfigError
 from cisr.files import read_json, write_text
 from cisr.intervention import Intervention
@@ -102,6 +103,16 @@ def replay(task: Task, counterexample: Counterexample, intervention: Interventio
     with Arena(task, under) as arena:
         episode = arena.play(recited, counterexample.episode.seed)
     return Replay(episode=episode, difference=_difference(counterexample.episode, episode))
+
+
+def replay_apart(task: Task, counterexample: Counterexample, **how: Any) -> Replay:
+    """The same, as `play_apart` plays."""
+    found: Replay = play_apart(_replay, task, counterexample, **how)
+    return found
+
+
+def _replay(task: Task, counterexample: Counterexample, tell: Any) -> Replay:
+    return replay(task, counterexample)
 
 
 class Reciting:

@@ -1,14 +1,9 @@
-"""What an environment itself draws at the end of an episode, in a process of its own: a renderer may crash, and take
-with it whoever called it."""
+"""What an environment itself draws at the end of an episode. Renderers crash: it is drawn in a process of its own."""
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
-import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,21 +11,13 @@ import numpy as np
 
 from cisr.audit.counterexample import Counterexample, Reciting
 from cisr.audit.play import Arena
-from cisr.classroom.executors import start_process
-from cisr.classroom.worker import messages_out, receive, send
+from cisr.classroom import STEP_TIMEOUT
+from cisr.classroom.apart import play_apart
 from cisr.errors import CisrError, described
-from cisr.registrations import registrations
+from cisr.interrupts import users_errors
 from cisr.task import Task
 
-SECONDS = 120
-"""That all frames of an audit may take."""
-
-
-class Wanted(NamedTuple):
-    """The ends of some episodes of a task."""
-
-    task: Task
-    examples: tuple[Counterexample, ...]
+Drawn = Callable[[np.ndarray | str | None], None]
 
 
 class Frames(NamedTuple):
@@ -40,37 +27,27 @@ class Frames(NamedTuple):
     missing: str | None = None
 
 
-def last_frames(task: Task, examples: Sequence[Counterexample]) -> Frames:
+def last_frames(task: Task, examples: Sequence[Counterexample], step_timeout: float = STEP_TIMEOUT) -> Frames:
     """Tasks with a floor plan, and environments that do not draw themselves, have none."""
-    nothing: tuple[None, ...] = (None,) * len(examples)
-    if not examples or task.floor_plan or not _draws_itself(task):
-        return Frames(nothing)
-    inbox = io.BytesIO()
-    try:
-        send(inbox, registrations())
-        send(inbox, Wanted(task, tuple(examples)))
-        process = start_process("cisr.audit.last_frame", JAX_PLATFORMS="cpu", PYGAME_HIDE_SUPPORT_PROMPT="1")
-    except CisrError as error:
-        return Frames(nothing, str(error))
-    try:
-        drawn, _ = process.communicate(inbox.getvalue(), timeout=SECONDS)
-        end = f"exit code {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        drawn, _ = process.communicate()
-        end = f"no answer within {SECONDS} seconds"
-    found = [frame for frame in receive(io.BytesIO(drawn)) if isinstance(frame, np.ndarray | str | None)]
-    missing = next((frame for frame in found if isinstance(frame, str)), None)
-    if len(found) < len(examples):
-        missing = f"the environment's renderer ended its process ({end})"
+    found: list[np.ndarray | str | None] = []
+    missing: str | None = None
+    if examples and not task.floor_plan:
+        try:
+            play_apart(_draw, task, tuple(examples), step_timeout=step_timeout, listen=found.append)
+        except CisrError as error:
+            missing = str(error).rstrip(".")
+    missing = missing or next((frame for frame in found if isinstance(frame, str)), None)
     pictures = [frame if isinstance(frame, np.ndarray) else None for frame in found]
-    return Frames((*pictures, *nothing)[: len(examples)], missing)
+    return Frames((*pictures, *[None] * len(examples))[: len(examples)], missing)
 
 
-def _draws_itself(task: Task) -> bool:
+def _draw(task: Task, examples: Sequence[Counterexample], tell: Drawn) -> None:
+    """Tell the frame of each example, or why there is none; nothing where the environment does not draw itself."""
     env = task.make_env()
     env.close()
-    return "rgb_array" in (env.metadata.get("render_modes") or ())
+    if "rgb_array" in (env.metadata.get("render_modes") or ()):
+        for example in examples:
+            tell(_drawn(task, example))
 
 
 def _drawn(task: Task, example: Counterexample) -> np.ndarray | str:
@@ -81,18 +58,5 @@ def _drawn(task: Task, example: Counterexample) -> np.ndarray | str:
             warnings.simplefilter("ignore")
             arena.play(Reciting(example.episode), example.episode.seed)
             return np.asarray(arena.env.render())
-    except Exception as error:  # no display, no pygame: the picture does without
+    except users_errors() as error:  # no display, no pygame: the picture does without
         return described(error)
-
-
-def main() -> None:
-    """The process that draws: what is wanted comes in, one answer for each example goes out."""
-    outbox = messages_out()
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
-    for wanted in receive(sys.stdin.buffer):
-        if isinstance(wanted, Wanted):
-            for example in wanted.examples:
-                send(outbox, _drawn(wanted.task, example))
-        else:
-            send(outbox, wanted.message)
-    outbox.close()

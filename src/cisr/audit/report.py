@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cisr.audit.exact import ExactAudit, exact_audit
 from cisr.audit.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
 from cisr.checks import check_names
+from cisr.classroom import STEP_TIMEOUT
+from cisr.classroom.apart import ON_THE_CPU, play_apart, rehearse
 from cisr.classroom.classroom import check_workers
 from cisr.identity import audited
 from cisr.interrupts import interrupts_told_apart
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 Status = Literal["certified", "refuted", "not refuted", "not audited"]
 Progress = Callable[[str, int], None]
 
+SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Attackers may be trained on an accelerator of which this process has some memory too."""
 QUICK_EPISODES = 20
 """Episodes of each attacker, at least, that a quick audit has time for."""
 
@@ -97,12 +101,20 @@ class AuditReport:
         }
 
 
-def keep_quick_audit(task: Task, store: Store, progress: Progress = lambda what, steps: None) -> dict[str, Any]:
+def keep_quick_audit(
+    task: Task,
+    store: Store,
+    progress: Progress = lambda what, steps: None,
+    *,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> dict[str, Any]:
     """The quick audit of a store's task: verdicts and promises as JSON. What the store holds of the very same task is
     not made again."""
+    rehearse(task, n_workers, step_timeout)
     kept, of = store.audit(), audited(task)
     if kept is None or kept.get("of") != of:
-        told = quick_audit(task, progress).to_json()
+        told = quick_audit(task, progress, n_workers=n_workers, step_timeout=step_timeout).to_json()
         kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
         store.keep_audit(kept)
     return kept
@@ -119,12 +131,14 @@ def audit(
     lane: str = "auto",
     attackers: Mapping[str, Script] | None = None,
     n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
     progress: Progress = lambda what, steps: None,
 ) -> AuditReport:
     """Audit the named interventions (None: all of the task's), and `none` for information.
 
     A finite task is audited exactly. Everything else is attacked for about `budget` environment steps for each
-    intervention; `attackers` are scripted worst cases by name, state (d,) -> action.
+    intervention; `attackers` are scripted worst cases by name, state (d,) -> action. All of it happens in a process of
+    its own, unless `n_workers` is 0; `step_timeout` is how many seconds a step or reset of an environment may take.
     """
     check_task_given(task)
     check_confidence(confidence)
@@ -133,12 +147,44 @@ def audit(
     check_budget(budget)
     check_attackers(attackers)
     attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
-    return _audit(task, interventions, {"budget": budget, **attack}, progress)
+    return _audit_apart(task, interventions, {"budget": budget, **attack}, progress, n_workers, step_timeout, SHARED)
 
 
-def quick_audit(task: Task, progress: Progress = lambda what, steps: None) -> AuditReport:
-    """What can be said in seconds: promises are checked, then the exact audit, or a few episodes of random play."""
-    return _audit(task, None, {"budget": None, "built_in": ("random", "sticky")}, progress)
+def quick_audit(
+    task: Task,
+    progress: Progress = lambda what, steps: None,
+    *,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> AuditReport:
+    """What can be said in seconds: promises are checked, then the exact audit, or a few episodes of random play.
+
+    In this process, unless `n_workers` says otherwise.
+    """
+    attack = {"budget": None, "built_in": ("random", "sticky")}
+    return _audit_apart(task, None, attack, progress, n_workers, step_timeout, ON_THE_CPU)
+
+
+def _audit_apart(
+    task: Task,
+    names: Sequence[str] | None,
+    attack: dict[str, Any],
+    progress: Progress,
+    n_workers: int | None,
+    step_timeout: float,
+    environment: Mapping[str, str],
+) -> AuditReport:
+    report: AuditReport = play_apart(
+        _audit,
+        task,
+        names,
+        attack,
+        n_workers=n_workers,
+        step_timeout=step_timeout,
+        listen=progress,
+        environment=environment,
+    )
+    return report
 
 
 def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], progress: Progress) -> AuditReport:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cisr.audit.exact import ExactAudit
 from cisr.audit.report import AuditReport, Verdict
+from cisr.classroom import STEP_TIMEOUT
 from cisr.files import plain
 from cisr.task import Task
 
@@ -90,7 +91,7 @@ class Kept(NamedTuple):
     """Why their pictures do without the environment's own last frame, where that is no matter of course."""
 
 
-def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> Kept:
+def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_timeout: float = STEP_TIMEOUT) -> Kept:
     """Each counterexample as a file that can be replayed, with a picture beside it; those of `none` are no news."""
     from cisr.audit.episode_picture import draw
     from cisr.audit.last_frame import last_frames
@@ -101,7 +102,7 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path) -> Kept:
         if verdict.falsification is not None and verdict.counts
         for number, example in enumerate(verdict.falsification.counterexamples, 1)
     }
-    frames = last_frames(task, tuple(examples.values()))
+    frames = last_frames(task, tuple(examples.values()), step_timeout)
     for (path, example), frame in zip(examples.items(), frames.pictures, strict=True):
         example.save(path)
         draw(task, example, path.with_suffix(".png"), frame=frame)

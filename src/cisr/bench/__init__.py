@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 from cisr.checks import MOST_STUDENTS, check_kind, check_whole
 from cisr.classroom import Batch, Batching, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
 from cisr.classroom.classroom import MOST_WORKERS
-from cisr.classroom.executors import start_process
+from cisr.classroom.process import start_process
 from cisr.classroom.worker import Broken, receive, send
 from cisr.compilation import accelerator_bytes
 from cisr.curricula import Fixed

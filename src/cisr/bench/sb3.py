@@ -13,7 +13,6 @@ As a program (`main`), this is one process of the benchmark.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -28,8 +27,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
 from cisr.bench import Ready, Work
-from cisr.classroom.executors import ONE_THREAD
-from cisr.classroom.worker import broken_by, messages_out, receive, send
+from cisr.classroom.process import ONE_THREAD
+from cisr.classroom.worker import broken_by, messages_in, messages_out, receive, send
 from cisr.cmdp import InducedCMDP
 from cisr.students.config import Convolutional, Network, StudentConfig
 from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
@@ -131,7 +130,7 @@ def environment(work: Work) -> Env[Any, Any]:
 
 def main() -> None:
     """Learn for the benchmark: say when warmed up, wait for the start, answer with steps per second."""
-    outbox, inbox = messages_out(), receive(sys.stdin.buffer)
+    outbox, inbox = messages_out(), receive(messages_in())
     try:
         work: Work = next(inbox)
         one_update = work.config.n_envs * work.config.n_steps

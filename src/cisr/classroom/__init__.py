@@ -1,7 +1,6 @@
 """Classrooms: what trains a batch of students under their curriculum policies."""
 
 from cisr.classroom.classroom import Batching, Classroom, Register
-from cisr.classroom.executors import STEP_TIMEOUT
 from cisr.classroom.records import (
     Abandonment,
     Batch,
@@ -20,6 +19,7 @@ from cisr.classroom.records import (
     default_observe,
     default_score,
 )
+from cisr.classroom.watch import STEP_TIMEOUT
 
 __all__ = [
     "STEP_TIMEOUT",

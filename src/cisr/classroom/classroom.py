@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from cisr.checks import check_whole
-from cisr.classroom.executors import STEP_TIMEOUT, Executor, InThisProcess, Processes
+from cisr.classroom.executors import Executor, InThisProcess, Processes
 from cisr.classroom.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
+from cisr.classroom.watch import STEP_TIMEOUT, check_step_timeout
 from cisr.classroom.worker import Job
 from cisr.compilation import accelerator_bytes
-from cisr.errors import ConfigError
 
 BYTES_PER_STUDENT = 2**26
 """What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
@@ -80,8 +79,7 @@ class Classroom:
         listener: Callable[[Batch, Event], None] = lambda batch, event: None,
     ) -> None:
         check_workers(n_workers)
-        if not (step_timeout > 0 and math.isfinite(step_timeout)):
-            raise ConfigError(f"A step of an environment may take {step_timeout} s: give a number of seconds above 0.")
+        step_timeout = check_step_timeout(step_timeout)
         self.lesson = lesson
         self.register = register
         self.batching = batching

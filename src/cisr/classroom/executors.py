@@ -5,38 +5,21 @@ An executor yields (batch, event) pairs. The receiver keeps a checkpoint before 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from cisr.classroom.process import LOOK_EVERY, Child, cannot_start
 from cisr.classroom.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, Lesson
-from cisr.classroom.watch import Alarm, SharedWatch, shared_page
-from cisr.classroom.worker import GROWN, Broken, Job, Kept, Ready, events_of, receive, send
+from cisr.classroom.watch import STEP_TIMEOUT, Alarm, too_slow
+from cisr.classroom.worker import GROWN, Broken, Job, Kept, Ready, events_of
 from cisr.errors import CisrError, described
 from cisr.interrupts import users_errors
 
 log = logging.getLogger(__name__)
-
-STEP_TIMEOUT = 600.0
-"""Seconds that a step or reset of an environment may take, unless told otherwise."""
-LOOK_EVERY = 0.5
-"""Seconds between looks at environments that may take too long."""
-
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "NPROC": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
-"""Rounding depends on the number of threads, so a worker's is fixed; many workers use many cores."""
 
 ATTEMPTS = 2
 """A worker that dies is replaced once from unit to unit. If it has crashed again in the same unit, as in a faulty
@@ -44,8 +27,6 @@ simulator, its batch is abandoned. If it was killed again, which only others do,
 run stops and nobody has failed."""
 
 KILLED = ("signal 9", "signal 15")
-NOT_STARTED = 71
-"""Exit code of a worker that could not even import what it needs."""
 
 
 class Executor(Protocol):
@@ -111,7 +92,7 @@ class Processes:
                 if worker not in self._workers:  # the last words of one that was ended
                     continue
                 if message is None:
-                    cause = worker.clean_up()
+                    cause = worker.died_of()
                     self._workers.remove(worker)
                     if worker not in busy:  # nobody misses it
                         continue
@@ -155,67 +136,21 @@ class Processes:
         None where that concerns all of the batch."""
         late = [(worker, found) for worker in busy if (found := worker.watch.overdue(self._step_timeout))]
         for worker, _ in late:
-            worker.kill()
+            worker.end()
             self._workers.remove(worker)
         return [(worker, found.student) for worker, found in late]
 
     def close(self) -> None:
         for worker in self._workers:
-            worker.kill()
+            worker.end()
         self._workers = []
         self._arrivals = queue.SimpleQueue()
 
 
-PROGRAM = """
-import os, sys
-try:
-    import ctypes
-    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
-except Exception:
-    pass
-if os.getppid() != {parent}:
-    os._exit({not_started})
-try:
-    from {module} import main
-except BaseException as error:
-    print(f"cisr: a worker process cannot start: {{type(error).__name__}}: {{error}}", file=sys.stderr)
-    os._exit({not_started})
-main({argument})
-"""
-"""On Linux the system itself kills a process when the thread that started it ends: one that is stopped, or that blocks
-and holds Python's lock, could not even notice. Elsewhere it ends when its standard input does."""
-
-
-def start_process(module: str, *, page: int | None = None, **environment: str) -> subprocess.Popen[bytes]:
-    """The `main` of a module in a process of its own, on one thread; messages go through its pipes, and `page` is a
-    descriptor that it is given. It ends when the thread that calls this does, at the latest.
-
-    Where it cannot import what it needs it says so in one line and exits with NOT_STARTED.
-    """
-    search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    argument = "" if page is None else page
-    program = PROGRAM.format(parent=os.getpid(), not_started=NOT_STARTED, module=module, argument=argument)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD, **environment, "PYTHONPATH": search_path},
-            start_new_session=True,  # Ctrl-C is for this process alone
-            pass_fds=() if page is None else (page,),
-        )
-    except OSError as error:
-        raise CisrError(_cannot_start(error.strerror or str(error))) from error
-
-
 class _Worker:
     def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
-        try:
-            with shared_page() as page:
-                self.watch = SharedWatch(page.fileno())
-                self._process = start_process("cisr.classroom.worker", page=page.fileno())
-        except OSError as error:
-            raise CisrError(_cannot_start(error.strerror or str(error))) from error
+        self._child = Child("cisr.classroom.worker")
+        self.watch = self._child.watch
         self._lesson: Lesson | None = None
         self.ready = False
         """Whether it has said that it is."""
@@ -223,13 +158,13 @@ class _Worker:
         try:
             self._listener.start()
         except RuntimeError as error:  # no more threads to be had
-            self._process.kill()
-            self._process.communicate()
-            raise CisrError(_cannot_start(str(error))) from error
+            self._child.kill()
+            self._child.close()
+            raise CisrError(cannot_start(str(error))) from error
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._child.alive
 
     def teach(self, job: Job) -> None:
         if job.lesson is not self._lesson:
@@ -238,41 +173,28 @@ class _Worker:
         self.send(job._replace(lesson=None))
 
     def send(self, message: Any) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died: the listener says so
-            send(self._process.stdin, message)
+        self._child.send(message)
 
-    def kill(self) -> None:
-        """End it, with the processes that its environments have started."""
-        if self.alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self.clean_up()
-
-    def clean_up(self) -> str:
-        """Close what a worker that has died left open; returns what it died of."""
-        code = self._process.wait()
+    def end(self) -> None:
+        self._child.kill()
         self._listener.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._child.close()
+
+    def died_of(self) -> str:
+        """Of one that is gone."""
+        cause = self._child.died_of()
+        self.end()
+        return cause
 
     def _listen(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
-        assert self._process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):  # closed by `kill`
-            for message in receive(self._process.stdout):
-                arrivals.put(_Arrival(self, message))
+        for message in self._child.messages():
+            arrivals.put(_Arrival(self, message))
         arrivals.put(_Arrival(self, None))
 
 
 def _too_slow(job: Job, limit: float) -> str:
     assert job.lesson is not None
-    return (
-        f"a step or reset of the environment of task '{job.lesson.task.name}' took longer than {limit:g} s; "
-        f"--step-timeout gives it more time"
-    )
+    return too_slow(job.lesson.task.name, limit)
 
 
 def _without(job: Job, k: int, complaint: str) -> Job:
@@ -288,7 +210,7 @@ def _without(job: Job, k: int, complaint: str) -> Job:
 def _given_up(batch: Batch, worker: _Worker, cause: str) -> Abandonment:
     """What becomes of a batch whose worker has died too often; the run stops where others are to blame."""
     if not worker.ready:
-        raise CisrError(_cannot_start(cause))
+        raise CisrError(cannot_start(cause))
     if cause in KILLED:
         raise CisrError(_killed(batch, cause))
     return Abandonment(f"its worker process died ({cause})")
@@ -301,11 +223,4 @@ def _killed(batch: Batch, cause: str) -> str:
         f"The worker process with a batch of {n} student{'s' * (n > 1)} was killed {ATTEMPTS} times ({cause}), as "
         "systems do when memory runs out. Finished units are kept. Free memory or give fewer --workers, and run the "
         f"same command again{smaller}."
-    )
-
-
-def _cannot_start(cause: str) -> str:
-    return (
-        f"A worker process cannot start ({cause}): most often memory is short, or a package is broken. Finished units "
-        f"are kept. Free memory or give fewer --workers, and run the same command again."
     )

@@ -8,16 +8,37 @@ Whoever calls it says whose turn it is, and when that is over; so compilation an
 
 from __future__ import annotations
 
+import math
 import mmap
 import signal
 import tempfile
 import threading
 import time
+from numbers import Real
 from types import FrameType, TracebackType
 from typing import IO, NamedTuple
 
+from cisr.checks import shown
+from cisr.errors import ConfigError
+
+STEP_TIMEOUT = 600.0
+"""Seconds that a step or reset of an environment may take, unless told otherwise."""
+
 PAGE = mmap.PAGESIZE
 EVERYBODY = -1.0
+
+
+def check_step_timeout(limit: float) -> float:
+    if not isinstance(limit, Real) or isinstance(limit, bool) or not 0 < limit < math.inf:
+        raise ConfigError(f"A step of an environment may take {shown(limit)} s: give a number of seconds above 0.")
+    return float(limit)
+
+
+def too_slow(task: str, limit: float) -> str:
+    return (
+        f"a step or reset of the environment of task '{task}' took longer than {limit:g} s; --step-timeout gives it "
+        f"more time"
+    )
 
 
 class Overdue(NamedTuple):
@@ -73,6 +94,9 @@ class Alarm(Watch):
     Only the main thread can hear it.
     """
 
+    rung = False
+    """Whether it has."""
+
     def __init__(self, limit: float, complaint: str) -> None:
         self._limit = limit
         self._complaint = complaint
@@ -99,4 +123,5 @@ class Alarm(Watch):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
+        self.rung = True
         raise TimeoutError(self._complaint)

@@ -2,13 +2,12 @@
 
 Messages are length-prefixed pickles on standard input and output; they live in a pipe between two processes of one
 program and are never stored. After a checkpoint the worker waits until the classroom has kept it. When the classroom
-dies, standard input closes and the worker goes too, if its system has not ended it already (see `start_process`).
+dies, standard input closes and the worker goes too, if its system has not ended it already (see `process.py`).
 """
 
 from __future__ import annotations
 
 import importlib
-import io
 import mmap
 import os
 import pickle
@@ -20,7 +19,7 @@ import textwrap
 import threading
 import traceback
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 from cisr.classroom.records import Batch, Checkpoint, Event, Lesson
 from cisr.classroom.watch import NO_WATCH, SharedWatch, Watch
@@ -35,6 +34,10 @@ GROWN = 72
 """Exit code of a worker that has grown by more."""
 
 _LENGTH = struct.Struct("<Q")
+
+
+class Stream(Protocol):
+    def read(self, n: int, /) -> bytes: ...
 
 
 class Job(NamedTuple):
@@ -76,6 +79,14 @@ def resident_bytes() -> int:
         return 0
 
 
+def messages_in() -> IO[bytes]:
+    """Standard input for messages alone: programs that environments start would read from it too."""
+    inbox = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    return inbox
+
+
 def messages_out() -> IO[bytes]:
     """Standard output for messages alone: what environments print goes to standard error from now on."""
     outbox = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -105,7 +116,7 @@ def _write(stream: IO[bytes], message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Iterator[Any]:
+def receive(stream: Stream) -> Iterator[Any]:
     """Messages until the stream ends; one that cannot be read here is Broken."""
     while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
         (length,) = _LENGTH.unpack(header)
@@ -164,7 +175,7 @@ def main(page: int) -> None:
     watch = SharedWatch(page)
     outbox = messages_out()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    threading.Thread(target=_listen, args=(messages_in(), inbox), daemon=True).start()
     send(outbox, Ready())
     lesson: Lesson | Broken | None = None
     at_first: int | None = None  # bytes of memory after the first unit
@@ -190,7 +201,7 @@ def main(page: int) -> None:
             send(outbox, broken_by(error))
 
 
-def _listen(stream: io.BufferedReader, inbox: queue.SimpleQueue[Any]) -> None:
+def _listen(stream: IO[bytes], inbox: queue.SimpleQueue[Any]) -> None:
     for message in receive(stream):
         inbox.put(message)
     os._exit(0)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cisr.classroom import STEP_TIMEOUT
 from cisr.cli.console import (
     JsonOption,
     Lane,
@@ -16,6 +17,7 @@ from cisr.cli.console import (
     Scale,
     ScaleOption,
     SeedOption,
+    StepTimeoutOption,
     TaskName,
     WorkersOption,
     err,
@@ -50,6 +52,7 @@ def audit(
         ),
     ] = None,
     workers: WorkersOption = None,
+    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -65,7 +68,7 @@ def audit(
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
     check_targets({"--out": folder / "map.png", "--json": json_path}, [] if replay is None else [replay])
     if replay is not None:
-        _replay(task, replay, folder)
+        _replay(task, replay, folder, workers, step_timeout)
         return
     with counting(err, f"Auditing {task.name}") as progress, interruptible("Of an audit nothing is kept."):
         found = run_audit(
@@ -76,6 +79,7 @@ def audit(
             seed=seed,
             lane=lane.value,
             n_workers=workers,
+            step_timeout=step_timeout,
             progress=progress,
         )
     out.print(show.verdict_table(found))
@@ -94,7 +98,7 @@ def audit(
         picture = folder / "map.png"
         audit_map(task, found.exact, picture)
         out.print(f"Map: {shlex.quote(str(picture))}", soft_wrap=True)
-    kept = show.keep_counterexamples(task, found, folder)
+    kept = show.keep_counterexamples(task, found, folder, step_timeout)
     if kept.missing is not None:
         out.print(f"Pictures do without the last frame: {kept.missing}", soft_wrap=True)
     for path in kept.paths:
@@ -105,21 +109,20 @@ def audit(
         raise SystemExit(1)
 
 
-def _replay(task: Task, path: Path, folder: Path) -> None:
+def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_timeout: float) -> None:
     """Play a counterexample again, say whether the same came out, and draw it."""
-    from cisr.audit.counterexample import Counterexample
-    from cisr.audit.counterexample import replay as play_again
+    from cisr.audit.counterexample import Counterexample, replay_apart
     from cisr.audit.episode_picture import draw
     from cisr.audit.last_frame import last_frames
 
     example = Counterexample.load(path)
-    again = play_again(task, example)
+    again = replay_apart(task, example, n_workers=workers, step_timeout=step_timeout)
     out.print(str(example) + ".", soft_wrap=True)
     if not again:
         out.print(f"The replay differs: {again.difference}", soft_wrap=True)
         raise SystemExit(1)
     picture = folder / f"{path.stem}-replay.png"
-    (frame,), missing = last_frames(task, [example])
+    (frame,), missing = last_frames(task, [example], step_timeout)
     draw(task, example, picture, frame=frame)
     if missing is not None:
         out.print(f"The picture does without the last frame: {missing}", soft_wrap=True)

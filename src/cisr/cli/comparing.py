@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cisr.classroom import STEP_TIMEOUT
+from cisr.classroom.classroom import check_workers
+from cisr.classroom.watch import check_step_timeout
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -37,9 +39,8 @@ from cisr.cli.console import (
     write_json,
 )
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
-from cisr.errors import ConfigError
+from cisr.errors import CisrError, ConfigError
 from cisr.files import check_targets
-from cisr.lesson import load_student
 from cisr.reproduce import published_teachers
 from cisr.store import Store
 from cisr.task import Task
@@ -94,10 +95,9 @@ def compare(
     from cisr.compare import compare as run_comparison
     from cisr.progress import Meter
     from cisr.report.elsewhere import students_in
-    from cisr.report.figures import check_picture, check_scenery, learning_curves, rescues_figure
+    from cisr.report.figures import check_picture, check_scenery, learning_curves, students_rescues
     from cisr.report.film import check_film, film, median_student
     from cisr.report.tables import comparison_table, differences_table
-    from cisr.trajectories import by_student
 
     task = get_task(task_name, scale.value, student)
     policies = parse_curricula(curricula, task)
@@ -115,9 +115,11 @@ def compare(
     targets = {"--store": path, "--figure": figure, "--video": video, "--trajectories": trajectories}
     read = [Path(text) for text in curricula if os.path.isfile(text)] + ([] if against is None else [against])
     check_targets({**targets, "--json": json_path}, read)
-    if video is not None:
-        check_film(video, task)
     check_n_students(students, len(policies))
+    check_workers(workers)
+    apart: dict[str, Any] = {"n_workers": workers, "step_timeout": check_step_timeout(step_timeout)}
+    if video is not None:
+        check_film(video, task, **apart)
     began = time.monotonic()
     with interruptible(), Store(path) as opened:
         meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
@@ -139,11 +141,15 @@ def compare(
                 fresh=fresh,
                 listener=meter,
             )
-        if video is not None:
-            film(opened, task, comparison.transcripts, video, seed=seed)
         shown = median_student(next(iter(comparison.transcripts.values())))
-        if trajectories is not None and shown is not None:
-            rescues_figure(task, trajectories, act=by_student(load_student(opened, task, shown)), seed=seed)
+        not_shown: CisrError | None = None  # told after the results, which are there
+        try:
+            if video is not None:
+                film(opened, task, comparison.transcripts, video, seed=seed, **apart)
+            if trajectories is not None and shown is not None:
+                students_rescues(opened, task, shown, trajectories, seed=seed, **apart)
+        except CisrError as error:
+            not_shown = error
     out.print(comparison_table(comparison))
     if len(policies) > 1:
         out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))
@@ -160,14 +166,16 @@ def compare(
     if figure is not None:
         learning_curves(comparison, figure)
         out.print(f"Learning curves: {figure}", soft_wrap=True)
-    if video is not None:
+    if video is not None and not_shown is None:
         out.print(f"Film: {video}", soft_wrap=True)
-    if trajectories is not None and shown is not None:
+    if trajectories is not None and shown is not None and not_shown is None:
         out.print(f"Student {shown} under each intervention: {trajectories}", soft_wrap=True)
     record = comparison.to_json()
     if against is not None:
         record["against"] = [difference.to_json() for difference in matched]
     write_json(json_path, record)
+    if not_shown is not None:
+        raise not_shown
 
 
 def parse_curricula(texts: Sequence[str], task: Task) -> dict[str, CurriculumPolicy]:

@@ -121,7 +121,7 @@ def reproduce(
         for part in parts:  # what is wrong with a store is said before hours are spent on another
             opened = stack.enter_context(Store(part.store))
             reproduction.plan(part.task, opened, **shared, fresh=fresh)
-            if (safe := what_is_safe(part.task, opened)) != said:
+            if (safe := what_is_safe(part.task, opened, workers, step_timeout)) != said:
                 out.print(safe, soft_wrap=True, highlight=False)
             meter.already(opened.transcripts(), part.way)
             stores.append(opened)

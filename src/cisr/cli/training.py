@@ -112,7 +112,7 @@ def train(
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
         study.settle(opened)
-        out.print(what_is_safe(task, opened), soft_wrap=True, highlight=False)
+        out.print(what_is_safe(task, opened, workers, step_timeout), soft_wrap=True, highlight=False)
         meter.already(opened.transcripts("study/"))
         with meter:
             result = study.run(meter, show_round)
@@ -142,11 +142,11 @@ def train(
     )
 
 
-def what_is_safe(task: Task, store: Store) -> str:
+def what_is_safe(task: Task, store: Store, workers: int | None, step_timeout: float) -> str:
     """The quick audit, before the first student is trained, in one line."""
     from cisr.audit.report import keep_quick_audit
     from cisr.audit.show import in_one_line
     from cisr.progress import counting
 
     with counting(err, f"Auditing {task.name}") as progress:
-        return in_one_line(keep_quick_audit(task, store, progress))
+        return in_one_line(keep_quick_audit(task, store, progress, n_workers=workers, step_timeout=step_timeout))

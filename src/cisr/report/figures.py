@@ -13,13 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from cisr.classroom import UnitLog
+from cisr.classroom.apart import play_apart
 from cisr.compare import Comparison
 from cisr.errors import ConfigError
 from cisr.files import check_suffix, writing
+from cisr.lesson import StoredStudent, stored_student
 from cisr.report.svg import COLOURS, DANGER
 from cisr.statistics import standard_error
+from cisr.store import Store
 from cisr.task import Task
-from cisr.trajectories import Act, Trajectory, at_random, episode_seed, trajectory
+from cisr.trajectories import Act, Trajectory, at_random, by_student, episode_seed, trajectory
 
 LINES = {"trigger": "#009E73", "reset": "#E69F00"}
 """Colours of an intervention's lines in a scenery, as in the paper's figure; others are grey."""
@@ -93,6 +96,16 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
     by_label = dict(zip(labels, handles, strict=True))
     figure.legend(by_label.values(), by_label.keys(), loc="outside lower center", ncols=len(by_label), frameon=False)
     _save(figure, paths)
+
+
+def students_rescues(store: Store, task: Task, student: str, path: Path, *, seed: int = 0, **apart: Any) -> None:
+    """The same of a student of a store, as `play_apart` plays."""
+    with writing(path) as aside:
+        play_apart(_draw_student, task, stored_student(store, student), aside, seed, **apart)
+
+
+def _draw_student(task: Task, student: StoredStudent, path: Path, seed: int, tell: object) -> None:
+    rescues_figure(task, path, act=by_student(student.ready(task)), seed=seed)
 
 
 def check_scenery(task: Task) -> Mapping[str, Any]:

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cisr.classroom import Transcript
+from cisr.classroom import STEP_TIMEOUT, Transcript
+from cisr.classroom.apart import play_apart
 from cisr.errors import ConfigError, described
 from cisr.files import writing
-from cisr.lesson import load_student
+from cisr.lesson import StoredStudent, stored_student
 from cisr.report.svg import DANGER
 from cisr.store import Store
 from cisr.task import Task
@@ -56,6 +57,14 @@ class Frame:
     last: Moment
 
 
+class Star(NamedTuple):
+    """Who is filmed."""
+
+    label: str
+    name: str
+    student: StoredStudent
+
+
 class Scene(NamedTuple):
     """A student's episode, that can be played again and again."""
 
@@ -84,14 +93,22 @@ class Scene(NamedTuple):
         env.close()
 
 
-def check_film(path: Path, task: Task) -> None:
+def check_film(path: Path, task: Task, *, n_workers: int | None = None, step_timeout: float = STEP_TIMEOUT) -> None:
     """Complain before hours of training about a film that could not be made after them."""
+    check_kind_of_film(path)
+    play_apart(_try, task, n_workers=n_workers, step_timeout=step_timeout)
+
+
+def check_kind_of_film(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"The film {path} would be of no known kind: give a name that ends in .gif or .mp4.")
     if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise ConfigError(
             f"The film {path} needs the program ffmpeg, which is not on the PATH: install it, or give a .gif."
         )
+
+
+def _try(task: Task, tell: object) -> None:
     _filmed(task).close()
 
 
@@ -104,18 +121,29 @@ def film(
     n_episodes: int = 2,
     seed: int = 0,
     under: str = "none",
+    n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
 ) -> None:
-    """Film the median student of each curriculum for so many episodes, into a GIF or an MP4 by the file's suffix."""
-    check_film(path, task)
+    """Film the median student of each curriculum for so many episodes, into a GIF or an MP4 by the file's suffix.
+
+    It is made in a process of its own, unless `n_workers` is 0.
+    """
+    check_kind_of_film(path)
     stars = {label: star for label, group in groups.items() if (star := median_student(group)) is not None}
     if not stars:
         raise ConfigError("No student has finished: there is nobody to film.")
+    cast = [Star(label, name, stored_student(store, name)) for label, name in stars.items()]
+    with writing(path) as aside:
+        play_apart(_shoot, task, cast, aside, n_episodes, seed, under, n_workers=n_workers, step_timeout=step_timeout)
+
+
+def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: int, under: str, tell: object) -> None:
     env = _filmed(task)
     usual = env.metadata.get("render_fps", FRAMES_PER_SECOND)
     env.close()
     every = max(1, round(usual / FRAMES_PER_SECOND))
-    students = [load_student(store, task, name) for name in stars.values()]
-    labels = [(label, f"student {name.rpartition('/')[2]}") for label, name in stars.items()]
+    students = [star.student.ready(task) for star in cast]
+    labels = [(star.label, f"student {star.name.rpartition('/')[2]}") for star in cast]
 
     def frames() -> Iterator[Image]:
         for number in range(n_episodes):
@@ -133,8 +161,7 @@ def film(
                 yield compose(labels, latest, task)
 
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
-    with writing(path) as aside:
-        write(frames(), aside, usual / every)
+    write(frames(), path, usual / every)
 
 
 def median_student(group: Sequence[Transcript]) -> str | None:
