@@ -15,6 +15,7 @@ import tiny
 from stores import cells, units_on_disk
 
 from cisr import Fixed, Store, compare
+from cisr.audit import audit
 from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, default_observe
 from cisr.classroom.executors import InThisProcess, Processes
 from cisr.classroom.worker import Job
@@ -169,6 +170,87 @@ def ended(*words):
     with pytest.raises(SystemExit) as end:
         main(list(words))
     return end.value.code
+
+
+# What is played beside training
+
+
+BESIDE = {
+    "before training": ("make_env", ("compare", "stubborn:task", "SR1", "--students", "1")),
+    "quick audit": ("step", ("train", "stubborn:task", "--rounds", "0", "--initial", "1", "--students", "1")),
+    "trigger in an audit": ("trigger", ("audit", "stubborn:hidden", "--budget", "100")),
+    "audit": ("reset", ("audit", "stubborn:task")),
+    "film": ("render", ("compare", "stubborn:task", "SR1", "--students", "1", "--video", "FOLDER/film.gif")),
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("how", ["lock", "crash"])
+def test_an_environment_that_blocks_or_crashes_beside_training_ends_the_command_with_one_line(
+    tmp_path, capfd, mischief, monkeypatch, beside, how
+):
+    monkeypatch.chdir(tmp_path)
+    where, words = BESIDE[beside]
+    mischief(where, how)
+    store = () if "audit" in words else ("--store", str(tmp_path / "s"))
+    assert ended(*(word.replace("FOLDER", str(tmp_path)) for word in words), *store, "--step-timeout", "2") == 2
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert "stubborn-lake" in said
+    assert ("took longer than 2 s" if how == "lock" else "ended the process in which it was played (signal 6)") in said
+
+
+def test_a_renderer_that_crashes_after_training_takes_no_result_with_it(tmp_path, capfd, mischief, monkeypatch):
+    from cisr.report import film
+
+    monkeypatch.setattr(film, "check_film", lambda *given, **how: None)
+    mischief("render", "crash")
+    words = ("compare", "stubborn:task", "SR1", "--students", "1", "--store", str(tmp_path / "s"), "--workers", "1")
+    assert ended(*words, "--video", str(tmp_path / "f.gif"), "--json", str(tmp_path / "j.json")) == 2
+    out, said = capfd.readouterr()
+    assert "SR1" in out and "ended the process in which it was played (signal 6)" in said.splitlines()[-1]
+    assert (tmp_path / "j.json").exists() and not list(tmp_path.glob("*.gif")) and "Film" not in out
+
+
+@pytest.mark.parametrize(("how", "n_workers"), [("lock", 1), ("sleep", 0), ("crash", 1)])
+def test_episodes_for_pictures_do_not_hang_or_crash_the_program(tmp_path, mischief, how, n_workers):
+    curricula = {"none": Fixed("none")}
+
+    def finished(_, event):
+        if isinstance(event, Graduation):
+            mischief("step", how)
+
+    options = {"n_students": 1, "store": tmp_path / "s", "n_workers": n_workers, "step_timeout": 3.0}
+    with pytest.raises(
+        TaskError, match=r"of the environment of task 'scenic-lake' took|'scenic-lake' ended the process"
+    ):
+        compare(stubborn.scenic, curricula, listener=finished, **options)
+    mischief("nowhere", "sleep")
+    assert compare(stubborn.scenic, curricula, **options).rows[0].finished == 1
+    with Store(tmp_path / "s") as store:
+        assert len(store.trajectories()["compare/none/000"]) == 2
+
+
+def test_in_this_process_an_audit_that_takes_too_long_is_interrupted(mischief):
+    mischief("step", "sleep")
+    with pytest.raises(
+        TaskError, match=r"^A step or reset of the environment of task 'stubborn-lake' took longer than 1 s"
+    ):
+        audit(stubborn.task, n_workers=0, step_timeout=1.0)
+
+
+def test_played_apart_or_here_an_audit_says_the_same():
+    apart, here = (audit(stubborn.hidden, budget=300, n_workers=n) for n in (1, 0))
+    assert apart.to_json() == here.to_json()
+
+
+@linux_only
+def test_a_worker_whose_forked_child_holds_the_pipe_is_gone_when_it_dies(mischief, tmp_path):
+    mischief("step", "child")
+    began = time.monotonic()
+    events = taught(Processes(1, step_timeout=300.0), job(stubborn.task, "a"))
+    assert [event.message for event in events] == ["its worker process died (signal 6)"]
+    assert time.monotonic() - began < 120
+    os.kill(told(tmp_path / "mischief.child"), signal.SIGKILL)
 
 
 # Environments that quit

@@ -55,6 +55,39 @@ def test_some_damage_is_noticed_in_the_database_and_some_in_the_weights_and_some
     assert "" in said
 
 
+def test_nonsense_with_valid_checksums_gets_one_line_or_any_result(patient, tmp_path):
+    """Who makes a store can write anything into it."""
+    outcomes = [damage.madden(patient, seed, tmp_path) for seed in range(120)]
+    assert [(outcome.harm, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
+    assert sum("makes no sense" in " ".join(outcome.lines) for outcome in outcomes) > 30
+
+
+def test_a_check_tells_nonsense_too(store, capsys):
+    with closing(Database(store, read_only=False)) as database:
+        database.change("settings", {"name": "batching"}, {"value": '{"largest": "many"}'})
+    assert not check(store).whole
+    with pytest.raises(StoreError, match=r"the value of a row of settings makes no sense .*`cisr check "):
+        Store(store)
+    with pytest.raises(StoreError, match="cannot be mended"):
+        mend(store)
+
+
+CONTRADICTIONS = {
+    "a place that is not its own": ("students", {"name": "compare/SR1/000"}, {"place": 1}),
+    "not as many units": ("batches", {"name": "study/000/00"}, {"units": 7}),
+    "nobody has enrolled": ("batches", {"name": "study/000/00"}, {"roster": '["study/000/00", "who"]'}),
+    "without being deployed": ("students", {"name": "compare/SR1/000"}, {"deployment": None}),
+}
+
+
+@pytest.mark.parametrize("said", CONTRADICTIONS)
+def test_cells_that_contradict_each_other_are_told(store, said):
+    with closing(Database(store, read_only=False)) as database:
+        database.change(*CONTRADICTIONS[said])
+    with pytest.raises(StoreError, match=said.replace("a place that", "a place in batch .* that")):
+        Store(store, read_only=True)
+
+
 def test_broken_pages_get_one_line_too(store):
     whole, page = store.read_bytes(), 4096
     said = []

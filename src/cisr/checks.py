@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import reprlib
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 from cisr.errors import ConfigError
@@ -29,10 +31,28 @@ def _given(what: str, value: Any) -> str:
 
 
 def check_whole(what: str, number: Any, least: int = 1, most: int = MOST_STEPS) -> int:
-    """A whole number within bounds; `what` begins the complaint about any other."""
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+    """A whole number within bounds, numpy's and others' too, as Python has it; `what` begins the complaint about any
+    other."""
+    given = as_python(number)
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
         raise ConfigError(f"{_given(what, number)}: give a whole number from {least:,} to {most:,}.")
-    return number
+    return given
+
+
+def as_python(number: Any) -> Any:
+    """A number that Python can write as JSON; what is none stays what it is."""
+    if isinstance(number, bool | int | float):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return float(number) if isinstance(number, Real) else number
+
+
+def keep(record: Any, **values: Any) -> None:
+    """Have a frozen record hold values as they were understood."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
 
 
 def check_in_all(each: int, groups: int, what: str) -> None:
@@ -43,12 +63,13 @@ def check_in_all(each: int, groups: int, what: str) -> None:
 
 
 def check_number(what: str, number: Any, least: float = -math.inf) -> float:
-    """A finite number, at least `least`."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(_float(number)):
+    """A finite number, at least `least`, as Python has it."""
+    given = as_python(number)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(_float(given)):
         raise ConfigError(f"{_given(what, number)}: give a finite number.")
-    if number < least:
+    if given < least:
         raise ConfigError(f"{_given(what, number)}: give a finite number ≥ {least:g}.")
-    return number
+    return given
 
 
 def check_text(what: str, text: Any) -> str:

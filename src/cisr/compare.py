@@ -169,8 +169,7 @@ def compare(
         raise ConfigError("There is no curriculum to compare: name at least one.")
     for label, policy in curricula.items():
         check_policy(check_text("The label of a curriculum", label), policy)
-    check_n_students(n_students, len(curricula))
-    check_seed(seed)
+    n_students, seed = check_n_students(n_students, len(curricula)), check_seed(seed)
     lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
     enrolments = enrol(task, curricula, n_students, seed, name)
     rehearse_lesson(lesson, n_workers, step_timeout)
@@ -192,10 +191,11 @@ def compare(
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
 
 
-def check_n_students(n_students: int, n_curricula: int) -> None:
+def check_n_students(n_students: int, n_curricula: int) -> int:
     """A slip of the keyboard is told before anybody is enrolled."""
-    check_whole("The number of students", n_students, 1, MOST_STUDENTS)
-    check_in_all(n_students, n_curricula, "curricula")
+    given = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
+    check_in_all(given, n_curricula, "curricula")
+    return given
 
 
 def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:

@@ -88,7 +88,10 @@ def _check_target(path: Path) -> None:
 @contextmanager
 def writing(path: Path | str) -> Iterator[Path]:
     """Where to write what is to become the file: beside it, renamed into place when all has been written."""
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise ConfigError(f"Cannot write {path}: {reason(error)}.") from error
     try:
         if _is_special(target):
             yield target

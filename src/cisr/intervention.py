@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.checks import check_function, check_number, check_predicates, check_text, check_whole, shown
+from cisr.checks import check_function, check_number, check_predicates, check_text, check_whole, keep, shown
 from cisr.errors import ConfigError
 
 Array = Any
@@ -33,7 +33,7 @@ class Rewind:
     steps: int = 1
 
     def __post_init__(self) -> None:
-        check_whole(f"Rewind({shown(self.steps)}): the number of steps", self.steps)
+        keep(self, steps=check_whole(f"Rewind({shown(self.steps)}): the number of steps", self.steps))
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ class Place:
     def __post_init__(self) -> None:
         check_function("The function of Place", self.fn, "of state, history and u that returns a state")
         both = f"Place with n_history={shown(self.n_history)}, n_uniforms={shown(self.n_uniforms)}"
-        check_whole(f"{both}: the history", self.n_history, 1, MOST_OF_PLACE)
-        check_whole(f"{both}: the number of uniforms", self.n_uniforms, 0, MOST_OF_PLACE)
+        keep(
+            self,
+            n_history=check_whole(f"{both}: the history", self.n_history, 1, MOST_OF_PLACE),
+            n_uniforms=check_whole(f"{both}: the number of uniforms", self.n_uniforms, 0, MOST_OF_PLACE),
+        )
 
 
 Reset = Rewind | ToStart | Place
@@ -92,11 +95,14 @@ class Intervention:
             )
         if not self.name or self.name != self.name.strip():
             raise ConfigError(f"An intervention is called {self.name!r}: give it a name without blanks around it.")
-        check_number(f"Intervention '{self.name}' has tau=", self.tau, 0)
-        check_number(f"Intervention '{self.name}' has kappa=", self.kappa, 0)
+        keep(
+            self,
+            tau=check_number(f"Intervention '{self.name}' has tau=", self.tau, 0),
+            kappa=check_number(f"Intervention '{self.name}' has kappa=", self.kappa, 0),
+        )
         check_predicates(f"The trigger of intervention '{self.name}'", self.trigger, "of states (..., d)")
         if self.horizon is not None:
-            check_whole(f"Intervention '{self.name}' has horizon=", self.horizon)
+            keep(self, horizon=check_whole(f"Intervention '{self.name}' has horizon=", self.horizon))
 
     @property
     def triggers(self) -> dict[str, Callable[[Array], Array]]:

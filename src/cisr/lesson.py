@@ -80,7 +80,7 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
     says how many students a batch of a new store may have, if not as many as suit this machine.
     """
     if batch is not None:
-        check_whole("The largest batch of students", batch, 1, MOST_STUDENTS)
+        batch = check_whole("The largest batch of students", batch, 1, MOST_STUDENTS)
     if not check_text("The name of a study or comparison", name) or "/" in name:
         raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
     settings, unknown = identity(lesson)

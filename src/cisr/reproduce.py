@@ -23,6 +23,7 @@ from cisr.errors import ConfigError
 from cisr.interrupts import interrupts_told_apart
 from cisr.lesson import announce_aside, check_finished, deployed, make_lesson, settle
 from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row, told_apart
+from cisr.seeding import check_seed
 from cisr.store import Store
 from cisr.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.task import Task
@@ -145,7 +146,7 @@ def plan(
     fresh: bool = False,
 ) -> Plan:
     """Make sure that the store is one of this reproduction; `fresh` sets what it holds aside first."""
-    check_n_teachers(n_teachers)
+    n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     if fresh:
         announce_aside(store.set_aside(store.runs()))
     studies = {
@@ -174,7 +175,8 @@ def reproduce(
     listener: Listener = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
-    check_whole("The number of students", n_students, 1, MOST_STUDENTS)
+    n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
+    n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     paper = publication(task)
     lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
@@ -264,8 +266,8 @@ def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
     }
 
 
-def check_n_teachers(n_teachers: int) -> None:
-    check_whole("The number of teachers", n_teachers, 1, MOST_TEACHERS)
+def check_n_teachers(n_teachers: int) -> int:
+    return check_whole("The number of teachers", n_teachers, 1, MOST_TEACHERS)
 
 
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:

@@ -23,6 +23,7 @@ from cisr.checks import (
     check_predicates,
     check_text,
     check_whole,
+    keep,
     shown,
 )
 from cisr.constraints import Form
@@ -107,25 +108,26 @@ class Teaching:
 
     def __post_init__(self) -> None:
         check_names("The interventions to teach with", self.interventions)
-        check_whole("n_switches", self.n_switches, 0, MOST_SWITCHES)
-        check_whole("n_rounds", self.n_rounds, 0, MOST_STUDENTS)
+        keep(self, n_switches=check_whole("n_switches", self.n_switches, 0, MOST_SWITCHES))
+        keep(self, n_rounds=check_whole("n_rounds", self.n_rounds, 0, MOST_STUDENTS))
         for count in ("n_initial", "at_once", "class_size"):
-            check_whole(count, getattr(self, count), 1, MOST_STUDENTS)
+            keep(self, **{count: check_whole(count, getattr(self, count), 1, MOST_STUDENTS)})
         if self.patience is not None:
-            check_whole("patience", self.patience)
+            keep(self, patience=check_whole("patience", self.patience))
         for which in ("return_range", "violation_range"):
             if (given := getattr(self, which)) is not None:
-                _check_range(which, given)
+                keep(self, **{which: _checked_range(which, given)})
         if self.setting not in ("ours", "paper"):
             raise ConfigError(f"The teacher's setting is {shown(self.setting)}: give 'ours' or 'paper'.")
 
 
-def _check_range(which: str, given: Any) -> None:
+def _checked_range(which: str, given: Any) -> tuple[float, float]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ConfigError(f"{which} is {shown(given)}: give (low, high), or None.")
     low, high = (check_number(f"An end of {which}", end) for end in given)
     if not low < high:
         raise ConfigError(f"{which} is {shown(given)}: give (low, high) with low < high.")
+    return low, high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,16 +218,19 @@ class Task:
             )
         for intervention in self.interventions:
             check_kind(f"An intervention {its}", intervention, Intervention, "a cisr.Intervention")
-        check_whole(f"Task '{self.name}' has horizon=", self.horizon)
-        check_whole(f"Task '{self.name}' has n_units=", self.n_units, 1, MOST_UNITS)
-        check_whole(f"Task '{self.name}' has deployment_steps=", self.deployment_steps)
+        keep(
+            self,
+            horizon=check_whole(f"Task '{self.name}' has horizon=", self.horizon),
+            n_units=check_whole(f"Task '{self.name}' has n_units=", self.n_units, 1, MOST_UNITS),
+            deployment_steps=check_whole(f"Task '{self.name}' has deployment_steps=", self.deployment_steps),
+            kappa=check_number(f"The kappa {its}", self.kappa, 0),
+            max_reward=check_number(f"The max_reward {its}", self.max_reward, 0),
+        )
         for hook in ("reward", "twin", "model"):
             if getattr(self, hook) is not None:
                 check_function(f"The {hook} {its}", getattr(self, hook), "or None")
         check_function(f"The read_state {its}", self.read_state, "of an environment that returns its state (d,)")
         check_function(f"The place {its}", self.place, "of an environment and a state (d,)")
-        check_number(f"The kappa {its}", self.kappa, 0)
-        check_number(f"The max_reward {its}", self.max_reward, 0)
         if self.student is not None and not is_dataclass(self.student):
             raise ConfigError(f"The student {its} is {shown(self.student)}: give a cisr.StudentConfig or Population.")
         check_kind(f"The teaching {its}", self.teaching, Teaching, "a cisr.Teaching")

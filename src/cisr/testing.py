@@ -21,7 +21,7 @@ import numpy as np
 from cisr.audit.agreement import disagreement, predicates
 from cisr.audit.excursions import twin_excursions
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
-from cisr.errors import ConfigError
+from cisr.checks import check_whole
 from cisr.interrupts import interrupts_told_apart, users_errors
 from cisr.intervention import Array, Intervention, Place
 from cisr.model import model_of
@@ -69,9 +69,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
       cannot be made equal, a line in the log says that this was left out);
     - nothing else moves the environment: neither reading its state nor another environment's steps.
     """
-    check_seed(seed)
-    if n_steps < 1:
-        raise ConfigError(f"The number of steps is {n_steps}: give at least 1.")
+    seed, n_steps = check_seed(seed), check_whole("The number of steps", n_steps)
     found: dict[str, BrokenPromise] = {}
     try:
         modelled = model_of(task) is not None

@@ -7,9 +7,12 @@ if everything has the same result as before or ends in one clear line.
 """
 
 import dataclasses
+import json
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,13 @@ import tiny
 
 from cisr import Fixed, Store, Study, compare
 from cisr.classroom import Checkpoint
-from cisr.errors import CisrError
+from cisr.errors import CisrError, described
 from cisr.report.contents import read
+from cisr.report.page import write_page
 from cisr.store.check import check
+from cisr.store.database import LARGEST_SUM
+from cisr.store.database import _checksum as checksum
+from cisr.store.schema import TABLES, columns_of
 from cisr.study import random_teacher
 
 TASK = dataclasses.replace(tiny.task, n_units=2)
@@ -92,6 +99,101 @@ def suffer(patient: Patient, seed: int, scratch: Path) -> Outcome:
             wrong.append(f"{what}: {type(error).__name__}: {error}")
     shutil.rmtree(path.parent)
     return Outcome(done, tuple(wrong), tuple(dict.fromkeys(lines)))
+
+
+NONSENSE: tuple[Any, ...] = (
+    None, 0, 1, -1, 2**62, 1.5, 1e308, -1e-300, float("inf"), "", "x", "é\u202e\0<b>", b"\xff\0", "null", "[]", "{}",
+    "0", "-1", "1e999", "NaN", "true", '"x"', "[1]", '["x"]', '{"x": 1}', "[" * 5000, "9" * 5000, '"\\ud800"', 
+    "[[], {}]", "{", '{"seed": "x"}', '{"kind": "switching"}', '{"kind": "fixed", "intervention": 3}', '{"interventions": 5}',
+)  # fmt: skip
+
+
+FLIGHT = {
+    "flights": [[[0.0, 0.0], [0.5, 1.0]], [[0.0, 0.0]]],
+    "outcome": "success",
+    "failed": False,
+    "total": 1.0,
+    "steps": 3,
+}
+REPRODUCTION = {
+    "title": "Table 9",
+    "repetitions": ["compare"],
+    "searches": ["study"],
+    "students": 2,
+    "rows": [
+        ["SR1", {"success": [0.5, 0.1], "training_failures": [1.0, 0.1], "mean_return": [2.0, 0.1]}],
+        ["none", None],
+    ],
+}
+
+
+def madden(patient: Patient, seed: int, scratch: Path) -> Outcome:
+    """Write nonsense into a cell, with checksums as they ought to be, and use the store: a line, or any result."""
+    chance = random.Random(seed)
+    path = _copy(patient.stores["finished"], scratch / f"mad-{seed:06d}")
+    with Store(path) as store:
+        store.keep_trajectories({"compare/SR1/000": [FLIGHT]})
+        store.keep_reproduction(REPRODUCTION)
+    done, wrong, lines = write_nonsense(path, chance), [], []
+    for what, use in {**VIEWS, "page": write_page, "check": lambda p: check(p).in_words(), "run again": run}.items():
+        try:
+            use(path)
+        except CisrError as error:
+            lines.append(str(error))
+            if "\n" in str(error):
+                wrong.append(f"{what}: more than one line: {error}")
+        except Exception as error:
+            wrong.append(f"{what}: {described(error)}")
+    shutil.rmtree(path.parent)
+    return Outcome(done, tuple(wrong), tuple(dict.fromkeys(lines)))
+
+
+def write_nonsense(path: Path, chance: random.Random) -> str:
+    """In any cell of any table, or somewhere inside the JSON of one; returns what was done."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.create_function("checksum", -1, checksum, deterministic=True)
+        tables = [name for name in TABLES if database.execute(f"SELECT count(*) FROM {name}").fetchone()[0]]
+        table = chance.choice(tables)
+        columns = columns_of(table)
+        column = chance.choice(columns.names)
+        keys = database.execute(f"SELECT {', '.join(columns.key)} FROM {table}").fetchall()
+        where = " AND ".join(f"{name} = ?" for name in columns.key)
+        key = chance.choice(keys)
+        ((before,),) = database.execute(f"SELECT {column} FROM {table} WHERE {where}", key)
+        value = _inside(before, chance) or chance.choice(NONSENSE)
+        try:
+            database.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value, *key))
+        except (sqlite3.IntegrityError, OverflowError):
+            return "nothing: SQLite would not have it"
+        row = ", ".join(f"typeof({name})" if name == "seconds" else name for name in columns.names)
+        database.execute(f"UPDATE {table} SET checksum = checksum('{table}', {row})")
+        sums = [found for (found,) in database.execute(f"SELECT checksum FROM {table}")]
+        database.execute("UPDATE totals SET checksum = ? WHERE name = ?", (sum(sums) % LARGEST_SUM, table))
+        return f"{table}.{column} of {key} = {value!r:.100}"
+
+
+def _inside(cell: Any, chance: random.Random) -> str | None:
+    """The JSON of a cell with nonsense at one place in it; None of other cells, and sometimes of these."""
+    if not isinstance(cell, str) or cell[:1] not in "[{" or chance.random() < 0.3:
+        return None
+    whole = json.loads(cell)
+    at, places = whole, []
+
+    def walk(value: Any) -> None:
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            places.append((value, name))
+            if isinstance(inner, dict | list):
+                walk(inner)
+
+    walk(at)
+    if not places:
+        return None
+    holder, name = chance.choice(places)
+    if isinstance(holder, dict) and chance.random() < 0.3:
+        del holder[name]
+    else:
+        holder[name] = chance.choice([None, True, 0, -1, 1.5, 2**70, 1e999, "", "x", [], {}, [1], {"x": 1}, "\ud800"])
+    return json.dumps(whole)
 
 
 def harm(path: Path, chance: random.Random) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 import gymnasium
 import tiny
 
+from cisr import Teaching
+
 HELD = []
 
 
@@ -30,8 +32,19 @@ def interrupt_itself():
     raise KeyboardInterrupt("the simulator pressed Ctrl-C")
 
 
+def leave_a_child_and_crash():
+    """A simulator whose helper survives it, in a session of its own and with all that it had open."""
+    if os.fork() == 0:
+        os.setsid()
+        Path(os.environ["MISCHIEF"]).with_suffix(".child").write_text(f"{os.getpid()}\n")
+        time.sleep(1000)
+    os.abort()
+
+
 WAYS = {
     "lock": block_with_the_lock,
+    "crash": os.abort,
+    "child": leave_a_child_and_crash,
     "sleep": lambda: time.sleep(1000),
     "exit": quit_program,
     "interrupt": interrupt_itself,
@@ -66,6 +79,10 @@ class Stubborn(gymnasium.Wrapper):
         maybe(f"step after {self._seed}")
         return self.env.step(action)
 
+    def render(self):
+        maybe("render")
+        return self.env.render()
+
     def close(self):
         maybe("close")
         self.env.close()
@@ -90,6 +107,24 @@ task = dataclasses.replace(
     make_env=make_env,
     interventions=tuple(trigger_of(intervention) for intervention in tiny.task.interventions),
 )
+
+
+scenic = dataclasses.replace(
+    task,
+    name="scenic-lake",
+    scenery={"axes": ["x", "y"], "limits": [[0, 1], [0, 1]], "lines": {}, "interventions": {}},
+    read_state=lambda env: tiny.task.read_state(env).repeat(2),
+    interventions=(),
+    safe_evaluation=None,
+    rewind_like=None,
+    place=lambda env, state: tiny.task.place(env, state[:1]),
+    n_units=1,
+    deployment_steps=50,
+    teaching=Teaching(),
+)
+
+
+hidden = dataclasses.replace(task, read_state=lambda env: tiny.task.read_state(env))  # shows no model: is attacked
 
 
 def pay(transition):

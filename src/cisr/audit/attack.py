@@ -54,11 +54,9 @@ def falsify(
     """
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
     check_attackers(attackers)
-    check_budget(budget)
+    budget, confidence, seed = check_budget(budget), check_confidence(confidence), check_seed(seed)
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
-    check_confidence(confidence)
-    check_seed(seed)
     choose_lane(task, lane)
     root = derive_seed(seed, "falsify", task.name, under.name)
     horizon = task.horizon_under(under)

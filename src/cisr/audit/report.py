@@ -141,10 +141,8 @@ def audit(
     its own, unless `n_workers` is 0; `step_timeout` is how many seconds a step or reset of an environment may take.
     """
     check_task_given(task)
-    check_confidence(confidence)
-    check_seed(seed)
+    confidence, seed, budget = check_confidence(confidence), check_seed(seed), check_budget(budget)
     check_workers(n_workers)
-    check_budget(budget)
     check_attackers(attackers)
     attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
     return _audit_apart(task, interventions, {"budget": budget, **attack}, progress, n_workers, step_timeout, SHARED)

@@ -269,8 +269,8 @@ def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
     return [(k, total[key]) for key, k in first.items()]
 
 
-def check_budget(budget: int) -> None:
-    check_whole("The budget of steps", budget, 1, MOST_BUDGET)
+def check_budget(budget: int) -> int:
+    return check_whole("The budget of steps", budget, 1, MOST_BUDGET)
 
 
 def check_attackers(attackers: Any) -> None:
@@ -282,6 +282,8 @@ def check_attackers(attackers: Any) -> None:
         check_function(f"The attacker {shown(name)}", script, "of a state (d,) that returns an action")
 
 
-def check_confidence(confidence: float) -> None:
-    if not 0 < check_number("The confidence", confidence) < 1:
+def check_confidence(confidence: float) -> float:
+    given = check_number("The confidence", confidence)
+    if not 0 < given < 1:
         raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")
+    return given

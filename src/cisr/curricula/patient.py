@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from cisr.checks import check_whole, keep
 from cisr.curricula.base import Observation, Stage, fresh_starts
 from cisr.curricula.policies import Switching, Threshold
-from cisr.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,7 @@ class Patient:
     """Units that a student may spend in one stage."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 1:
-            raise ConfigError(f"'patience' is {self.patience!r}: give a whole number of units, at least 1.")
+        keep(self, patience=check_whole("'patience'", self.patience))
         _ = self.switching  # complains about a wrong number of thresholds
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.checks import check_kind, check_names, check_number, check_text, shown
+from cisr.checks import check_kind, check_names, check_number, check_text, keep, shown
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.errors import ConfigError
@@ -25,8 +25,11 @@ class Threshold:
     """Violation it may still show: rescues beyond the tolerance."""
 
     def __post_init__(self) -> None:
-        check_number("A threshold's min_return", self.min_return)
-        check_number("A threshold's max_violation", self.max_violation)
+        keep(
+            self,
+            min_return=check_number("A threshold's min_return", self.min_return),
+            max_violation=check_number("A threshold's max_violation", self.max_violation),
+        )
 
     def passed(self, observed: Observation) -> bool:
         return observed.mean_return >= self.min_return and observed.violation <= self.max_violation

@@ -15,6 +15,7 @@ from cisr.curricula import Parameters, Switching
 from cisr.report.svg import COLOURS
 from cisr.reproduced import PublishedRow, ReproducedRow, entitled, reproduced_row
 from cisr.store import Round, Store, owner_of
+from cisr.store.meaning import making_sense_of
 from cisr.tasks import EXPLORER
 
 KINDS = ("switching", "patient", "schedule", "bandit", "fixed", "none")
@@ -160,7 +161,7 @@ class Contents:
 
 def read(path: Path) -> Contents:
     """Read a store without touching it; a study may be running on it."""
-    with Store(path, read_only=True) as store:
+    with Store(path, read_only=True) as store, making_sense_of(store):
         return contents_of(store, path.name)
 
 

@@ -17,6 +17,7 @@ from cisr.report.safety_section import safety_section
 from cisr.report.study_section import study_section
 from cisr.report.svg import esc
 from cisr.report.trajectory_section import scenery_section, trajectory_section
+from cisr.store.meaning import making_sense_of
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
@@ -25,7 +26,10 @@ def write_page(store: Path, out: Path | None = None) -> Path:
     if target.resolve() == store.resolve():
         raise ConfigError(f"The report would replace the store {store}: give another path with --out.")
     check_targets({"--out": target})
-    write_text(target, page(read(store)))
+    contents = read(store)
+    with making_sense_of(f"The store {store}"):
+        text = page(contents)
+    write_text(target, text)
     return target
 
 

@@ -33,7 +33,8 @@ from cisr.classroom import (
 from cisr.curricula import Parameters
 from cisr.errors import StoreError
 from cisr.store.changes import differences
-from cisr.store.database import Database
+from cisr.store.database import DamagedStore, Database
+from cisr.store.meaning import making_sense_of, nonsense
 from cisr.store.place import real_path
 from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
 from cisr.store.schema import QUICK
@@ -64,8 +65,14 @@ class Store:
         self.read_only = read_only
         self._weights = Weights(self.path)
         self._db = Database(self.path, read_only=read_only)
-        if not read_only:
-            self._tidy()
+        try:
+            if (odd := next(nonsense(self._db), None)) is not None:
+                raise DamagedStore(self._db, self.path, odd)
+            if not read_only:
+                self._tidy()
+        except BaseException:
+            self.close()
+            raise
 
     def __str__(self) -> str:
         return str(self._db)
@@ -290,7 +297,8 @@ class Store:
         if row is None:
             raise StoreError(f"{self} has no weights of a student '{name}': see its students for the names.")
         batch, place, units, checksum = row
-        return {key: array[place] for key, array in self._weights.load(file_name(batch, units), checksum).items()}
+        with making_sense_of(f"{self} with its weights"):
+            return {key: array[place] for key, array in self._weights.load(file_name(batch, units), checksum).items()}
 
     def start_over(self, batches: Collection[str]) -> None:
         """Forget all that students have done in these batches: they are taught again from their first unit, in the same
@@ -428,17 +436,13 @@ class Store:
 
     def _tidy(self) -> None:
         """Sweep away weights that no batch has; note the checksums of those from before there were any."""
-        try:
-            with self._db.guard("write"):
-                self._weights.drop_all_but(self._weights_files())
-                unknown = "SELECT name, units FROM batches WHERE units > 0 AND weights_checksum IS NULL"
-                for name, units in self._db.rows(unknown):
-                    if (checksum := self._weights.checksum(file_name(name, units))) is not None:
-                        with self._db.transaction():
-                            self._db.change("batches", {"name": name}, {"weights_checksum": checksum})
-        except BaseException:
-            self.close()
-            raise
+        with self._db.guard("write"):
+            self._weights.drop_all_but(self._weights_files())
+            unknown = "SELECT name, units FROM batches WHERE units > 0 AND weights_checksum IS NULL"
+            for name, units in self._db.rows(unknown):
+                if (checksum := self._weights.checksum(file_name(name, units))) is not None:
+                    with self._db.transaction():
+                        self._db.change("batches", {"name": name}, {"weights_checksum": checksum})
 
     def _weights_files(self) -> set[str]:
         return {file_name(*row) for row in self._db.rows("SELECT name, units FROM batches WHERE units > 0")}

@@ -11,6 +11,7 @@ from pathlib import Path
 from cisr.errors import StoreError
 from cisr.store import Store
 from cisr.store.database import DamagedStore, Database
+from cisr.store.meaning import nonsense
 from cisr.store.place import in_use, real_path
 from cisr.store.schema import FORMAT, TABLES
 from cisr.store.weights import Weights, file_name
@@ -73,7 +74,7 @@ def check(path: Path) -> Condition:
     busy, weights = in_use(path), Weights(path)
     try:
         with closing(Database(path, read_only=True, trusting=True)) as database:
-            if damage := tuple(database.damage()):
+            if damage := tuple(database.damage()) or tuple(nonsense(database)):
                 return Condition(path=path, damage=damage, lost={})
             trained = [] if busy else [batch for batch in database.named_rows("batches") if batch["units"]]
             return Condition(

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cisr.checks import check_kind, check_number, check_whole, shown
+from cisr.checks import as_python, check_kind, check_number, check_whole, keep, shown
 from cisr.errors import ConfigError
 from cisr.task import Task
 
@@ -22,11 +22,10 @@ MOST_WIDTH = 100_000
 """Of a layer of a network."""
 
 
-def _check_widths(what: str, widths: tuple[int, ...]) -> None:
+def _checked_widths(what: str, widths: tuple[int, ...]) -> tuple[int, ...]:
     if not isinstance(widths, tuple) or not widths:
         raise ConfigError(f"{what} are {shown(widths)}: give a tuple of whole numbers, at least one, such as (64, 64).")
-    for width in widths:
-        check_whole(f"{what} are {shown(widths)}: a width", width, 1, MOST_WIDTH)
+    return tuple(check_whole(f"{what} are {shown(widths)}: a width", width, 1, MOST_WIDTH) for width in widths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class Perceptron:
     activation: Activation = "tanh"
 
     def __post_init__(self) -> None:
-        _check_widths("Hidden layers", self.hidden)
+        keep(self, hidden=_checked_widths("Hidden layers", self.hidden))
         _check_activation(self.activation)
 
 
@@ -51,10 +50,13 @@ class Convolutional:
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        _check_widths("Filters", self.filters)
-        _check_widths("Hidden layers", self.hidden)
+        keep(
+            self,
+            filters=_checked_widths("Filters", self.filters),
+            hidden=_checked_widths("Hidden layers", self.hidden),
+            kernel_size=check_whole("The kernel size", self.kernel_size, 1, MOST_WIDTH),
+        )
         _check_activation(self.activation)
-        check_whole("The kernel size", self.kernel_size, 1, MOST_WIDTH)
 
 
 def _check_activation(activation: str) -> None:
@@ -122,7 +124,7 @@ class StudentConfig:
     def __post_init__(self) -> None:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
         for name in (*counts, "n_candidates"):
-            check_whole(f"A student's {name}", getattr(self, name))
+            keep(self, **{name: check_whole(f"A student's {name}", getattr(self, name))})
         check_kind("A student's network", self.network, (Perceptron, Convolutional), "a Perceptron or a Convolutional")
         for name in ("deterministic", "bootstrap_time_limit"):
             check_kind(f"A student's {name}", getattr(self, name), bool, "True or False")
@@ -130,10 +132,11 @@ class StudentConfig:
             number = getattr(self, name)
             if name == "clip_range_vf" and number is None:
                 continue
-            check_number(f"A student's {name}", number, 0)
-        last = self.last_learning_rate
+            keep(self, **{name: check_number(f"A student's {name}", number, 0)})
+        last = as_python(self.last_learning_rate)
         if last is not None and not (isinstance(last, int | float) and 0 <= last <= self.learning_rate):
-            raise ConfigError(f"A student's last_learning_rate is {last}: give 0 to its learning_rate, or None.")
+            raise ConfigError(f"A student's last_learning_rate is {shown(last)}: give 0 to its learning_rate, or None.")
+        keep(self, last_learning_rate=last)
         if self.n_envs * self.n_steps % self.n_minibatches:
             raise ConfigError(
                 f"{self.n_envs} environments × {self.n_steps} steps do not split into {self.n_minibatches} "
@@ -205,12 +208,14 @@ class Population:
         check_kind("The base of a population", self.base, StudentConfig, "a cisr.StudentConfig")
         check_kind("What a population varies", self.vary, Mapping, "a dictionary from settings to their ranges")
         known = {field.name for field in dataclasses.fields(StudentConfig)}
+        vary: dict[str, Any] = {}
         for name, choice in self.vary.items():
             if name not in known:
                 raise ConfigError(f"A population varies '{name}': students have {', '.join(sorted(known))}.")
             if isinstance(choice, list):
                 if not choice:
                     raise ConfigError(f"A population offers no option for '{name}': give at least one.")
+                vary[name] = [as_python(option) for option in choice]
                 continue
             if not isinstance(choice, tuple) or len(choice) != 2:
                 raise ConfigError(
@@ -219,6 +224,8 @@ class Population:
             low, high = (check_number(f"An end of the range of '{name}'", end) for end in choice)
             if not low <= high:
                 raise ConfigError(f"A population draws '{name}' from {choice}: give (low, high) with low ≤ high.")
+            vary[name] = (low, high)
+        keep(self, vary=vary)
 
     def draw(self, rng: np.random.Generator) -> StudentConfig:
         drawn: dict[str, Any] = {

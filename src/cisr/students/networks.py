@@ -5,14 +5,15 @@ Parameters are a flat dictionary of arrays, so that they are a pytree to JAX and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cisr.checks import shown
 from cisr.errors import ConfigError
 from cisr.students.config import Convolutional, Network
 
@@ -48,6 +49,19 @@ def initialise(key: jax.Array, network: Network, observation: ObservationSpec, n
         params[f"{name}.weight"] = jax.nn.initializers.orthogonal(gain)(layer_key, (inputs, outputs), jnp.float32)
         params[f"{name}.bias"] = jnp.zeros(outputs, jnp.float32)
     return params
+
+
+def check_params(params: Mapping[str, Any], network: Network, observation: ObservationSpec, n_outputs: int) -> None:
+    """Complain about arrays that are not those of such a network: they may come from anywhere."""
+    expected: dict[str, tuple[int, ...]] = {}
+    for name, (inputs, outputs), _ in _layer_shapes(network, observation, n_outputs):
+        expected |= {f"{name}.weight": (inputs, outputs), f"{name}.bias": (outputs,)}
+    for name in dict.fromkeys((*expected, *params)):
+        given = params.get(name)
+        if given is None or name not in expected or given.shape != expected[name] or given.dtype != np.float32:
+            found = "nothing" if given is None else f"{given.dtype} of shape {tuple(given.shape)}"
+            wanted = f"float32 of shape {expected[name]}" if name in expected else "nothing"
+            raise ConfigError(f"A student's weights have {found} as {shown(name)}, its network has {wanted} there.")
 
 
 def apply(network: Network, observation: ObservationSpec, params: Params, observations: jax.Array) -> Outputs:

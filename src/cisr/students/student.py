@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cisr.checks import check_whole
 from cisr.errors import ConfigError
+from cisr.files import reason, writing
 from cisr.students import networks
 from cisr.students.config import StudentConfig
 from cisr.students.distributions import Categorical, sample
@@ -26,7 +29,10 @@ class Student:
     >>> action = student.predict(observation)  # doctest: +SKIP
     """
 
-    def __init__(self, config: StudentConfig, observation: ObservationSpec, n_actions: int, params: Params) -> None:
+    def __init__(
+        self, config: StudentConfig, observation: ObservationSpec, n_actions: int, params: Mapping[str, Any]
+    ) -> None:
+        networks.check_params(params, config.network, observation, n_actions)
         self.config = config
         self.observation = observation
         self.n_actions = n_actions
@@ -58,7 +64,7 @@ class Student:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file: the weights, with everything else as JSON in its header."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         about = {
             "format": FORMAT,
@@ -66,29 +72,40 @@ class Student:
             "observation": json.dumps({"shape": self.observation.shape, "n_values": self.observation.n_values}),
             "n_actions": str(self.n_actions),
         }
-        save_file({name: np.asarray(array) for name, array in self.params.items()}, path, metadata=about)
+        content = save({name: np.asarray(array) for name, array in self.params.items()}, metadata=about)
+        with writing(path) as aside:
+            aside.write_bytes(content)
 
     @staticmethod
     def load(path: Path | str) -> Student:
+        """A file from anywhere can do no more than act, or get one line."""
         from safetensors import SafetensorError, safe_open
 
         try:
+            if not Path(path).is_file():  # to wait for a pipe would take for ever
+                raise ConfigError(f"Cannot read a student from {path}: there is no such file.")
             with safe_open(path, framework="numpy") as file:
                 about = file.metadata() or {}
-                params = {name: jnp.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(f"Cannot read a student from {path}: {error}.") from error
+                params = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, TypeError, ValueError) as error:
+            raise ConfigError(f"Cannot read a student from {path}: {reason(error)}.") from error
         if about.get("format") != FORMAT:
             raise ConfigError(
                 f"{path} is no saved student (its format is {about.get('format')!r}, expected {FORMAT!r})."
             )
         try:
             seen = json.loads(about["observation"])
+            n_values = seen["n_values"]
             return Student(
                 config=StudentConfig.from_json(json.loads(about["config"])),
-                observation=ObservationSpec(tuple(seen["shape"]), seen["n_values"]),
-                n_actions=int(about["n_actions"]),
+                observation=ObservationSpec(
+                    shape=tuple(check_whole("A side of its observations", side) for side in seen["shape"]),
+                    n_values=None if n_values is None else check_whole("Its number of observations", n_values),
+                ),
+                n_actions=check_whole("Its number of actions", int(about["n_actions"])),
                 params=params,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except ConfigError as error:
+            raise ConfigError(f"The student in {path} is damaged: {error}") from error
+        except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise ConfigError(f"The student in {path} is damaged: {type(error).__name__}: {error}.") from error

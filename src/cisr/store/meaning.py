@@ -1,0 +1,353 @@
+"""What the cells of a store may say. Checksums are against accidents: whoever makes a store can write anything into it,
+and what makes no sense is told when it is opened, before values are made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from cisr.checks import MOST_STUDENTS, shown
+from cisr.classroom import Batching, Deployment
+from cisr.curricula import Switching, fresh_starts
+from cisr.errors import CisrError, StoreError
+from cisr.seeding import MAX_SEED
+from cisr.store.database import Database
+from cisr.students.config import StudentConfig
+
+Check = Callable[[Any], bool]
+
+NONSENSE = (
+    CisrError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What code may raise that makes a value of something else."""
+LARGEST = 2**53
+"""A number of steps or episodes beyond this is no longer exact where it is averaged."""
+
+
+def text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def number(value: Any) -> bool:
+    """Infinite ones and NaN too: models may hold them."""
+    return isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
+    )
+
+
+def finite(value: Any) -> bool:
+    return number(value) and math.isfinite(value)
+
+
+def whole(least: int = 0, most: int = LARGEST) -> Check:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def one_of(*values: Any) -> Check:
+    return lambda value: any(value is known or (type(value) is type(known) and value == known) for known in values)
+
+
+def optional(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def either(*checks: Check) -> Check:
+    return lambda value: any(check(value) for check in checks)
+
+
+def listing(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def mapping(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def fields(required: Mapping[str, Check], others: Mapping[str, Check] | None = None) -> Check:
+    """A mapping that has these; others may be missing, and what is not named may be anything."""
+    known = {**required, **(others or {})}
+    return lambda value: (
+        isinstance(value, dict)
+        and all(name in value for name in required)
+        and all(check(value[name]) for name, check in known.items() if name in value)
+    )
+
+
+def anything(value: Any) -> bool:
+    return True
+
+
+def made_by(make: Callable[[Any], Any]) -> Check:
+    """Something of which a value can be made."""
+
+    def check(value: Any) -> bool:
+        try:
+            make(value)
+        except NONSENSE:
+            return False
+        return True
+
+    return check
+
+
+def said_in_json(check: Check) -> Check:
+    @cache  # students of a class say the same
+    def sound(value: str) -> bool:
+        try:
+            return check(json.loads(value))
+        except NONSENSE:
+            return False
+
+    return lambda value: isinstance(value, str) and sound(value)
+
+
+_point = listing(finite)
+_lines = mapping(listing(listing(_point)))
+_deployment = fields(
+    {
+        "under": text,
+        "steps": whole(1),
+        "episodes": whole(1),
+        "mean_return": finite,
+        "score": finite,
+        "failures": whole(),
+        "rescues": whole(),
+        "outcomes": lambda value: mapping(finite)(value) and "success" in value,
+    },
+    {"visits": optional(listing(whole()))},
+)
+
+
+def _is_deployment(value: Any) -> bool:
+    return _deployment(value) and made_by(lambda known: Deployment(**known))(value)
+
+
+def _is_batching(value: Any) -> bool:
+    return mapping(whole(1))(value) and made_by(lambda known: Batching(**known))(value)
+
+
+_parameters = mapping(either(text, finite))
+_verdict = fields(
+    {"name": text, "counts": one_of(True, False), "status": text, "reason": text, "eventual": mapping(anything)}
+)
+_published = either(lambda value: value is None, mapping(anything))
+
+SETTINGS: Mapping[str, Check] = {
+    "task": text,
+    "scale": text,
+    "student": optional(text),
+    "lane": one_of("gymnasium", "compiled"),
+    "batching": _is_batching,
+    "definition": fields(
+        {},
+        {
+            "interventions": listing(either(text, lambda value: isinstance(value, list) and text(value[0]))),
+            "constraints": listing(text),
+            "n_units": whole(1),
+        },
+    ),
+    "student settings": mapping(anything),
+    "code": mapping(anything),
+    "packages": mapping(anything),
+    "made with": mapping(text),
+    "floor plan": optional(fields({"rows": listing(text), "zones": mapping(anything)})),
+    "scenery": optional(
+        fields(
+            {
+                "axes": lambda value: listing(text)(value) and len(value) == 2,
+                "limits": lambda value: listing(_point)(value) and [len(ends) for ends in value] == [2, 2],
+                "lines": _lines,
+                "interventions": mapping(_lines),
+            }
+        )
+    ),
+}
+"""Those that are read; a setting of any other name may be anything."""
+
+COLUMNS: Mapping[str, Mapping[str, Check]] = {
+    "settings": {"name": text, "value": said_in_json(anything)},
+    "runs": {
+        "name": text,
+        "settings": said_in_json(
+            fields(
+                {},
+                {
+                    "seed": whole(0, MAX_SEED),
+                    "deployed under": text,
+                    "deployed each unit": one_of(True, False),
+                    "class size": whole(1, MOST_STUDENTS),
+                    "initial policies": whole(0, MOST_STUDENTS),
+                    "policies at once": whole(1, MOST_STUDENTS),
+                    "patience": whole(1),
+                    "teacher": mapping(anything),
+                },
+            )
+        ),
+    },
+    "batches": {
+        "name": text,
+        "roster": said_in_json(listing(text)),
+        "units": whole(),
+        "weights_checksum": optional(text),
+        "done": whole(0, 1),
+        "abandoned": optional(text),
+    },
+    "students": {
+        "name": text,
+        "batch": text,
+        "place": whole(),
+        "curriculum": said_in_json(mapping(anything)),  # users have policies of their own
+        "config": said_in_json(made_by(StudentConfig.from_json)),
+        "seed": whole(0, MAX_SEED),
+        "deployment": optional(said_in_json(_is_deployment)),
+        "error": optional(text),
+        "failures_when_broken": optional(whole()),
+    },
+    "units": {
+        "student": text,
+        "unit": whole(1),
+        "intervention": text,
+        **dict.fromkeys(("steps", "episodes", "rescues", "failures"), whole()),
+        **dict.fromkeys(("mean_return", "success", "violation", "seconds"), finite),
+        "multipliers": said_in_json(listing(finite)),
+        "deployment": optional(said_in_json(_is_deployment)),
+        "evaluation": optional(said_in_json(_is_deployment)),
+        "stage": said_in_json(made_by(fresh_starts)),
+    },
+    "rounds": {
+        "study": text,
+        "round": whole(),
+        "parameters": said_in_json(lambda value: _parameters(value) and made_by(Switching.from_parameters)(value)),
+        "told": whole(0, 1),
+        "score": optional(finite),
+        "sem": optional(number),
+        "model": said_in_json(mapping(anything)),
+    },
+    "findings": {
+        "study": text,
+        "found": said_in_json(
+            fields(
+                {"best": lambda value: _parameters(value) and made_by(Switching.from_parameters)(value)},
+                {"model": mapping(anything), "policy": mapping(anything), "belief": mapping(number)},
+            )
+        ),
+    },
+    "comparisons": {"name": text, "curricula": said_in_json(listing(text))},
+    "trajectories": {
+        "student": text,
+        "episodes": said_in_json(
+            listing(
+                fields(
+                    {
+                        "flights": listing(
+                            lambda line: listing(lambda point: _point(point) and len(point) == 2)(line) and bool(line)
+                        ),
+                        "outcome": text,
+                        "failed": one_of(True, False),
+                        "total": finite,
+                        "steps": whole(),
+                    }
+                )
+            )
+        ),
+    },
+    "audits": {
+        "kind": text,
+        "found": said_in_json(
+            fields(
+                {"interventions": listing(_verdict)},
+                {"promises_checked": one_of(True, False), "broken_promises": listing(text)},
+            )
+        ),
+    },
+    "reproductions": {
+        "title": text,
+        "found": said_in_json(
+            fields(
+                {
+                    "title": text,
+                    "repetitions": lambda value: listing(text)(value) and bool(value),
+                    "searches": listing(text),
+                    "students": whole(1, MOST_STUDENTS),
+                    "rows": listing(
+                        lambda row: isinstance(row, list) and len(row) == 2 and text(row[0]) and _published(row[1])
+                    ),
+                }
+            )
+        ),
+    },
+}
+
+
+@contextmanager
+def making_sense_of(store: object) -> Iterator[None]:
+    """Around code that makes a whole of what a store holds: cells that do not go together are one line."""
+    try:
+        yield
+    except CisrError:
+        raise
+    except NONSENSE as error:
+        said = f"{type(error).__name__}: {error}".rstrip(".")
+        raise StoreError(f"{store} holds what does not make sense ({said}): no program of ours wrote that.") from error
+
+
+def nonsense(database: Database) -> Iterator[str]:
+    """Whatever in a database no program of ours would have written, in words."""
+    found = False
+    for table, columns in COLUMNS.items():
+        for row in database.named_rows(table):
+            for name, check in columns.items():
+                if table == "settings" and name == "value":
+                    check = said_in_json(SETTINGS[row["name"]]) if row["name"] in SETTINGS else check
+                if not check(row[name]):
+                    found = True
+                    yield f"the {name} of a row of {table} makes no sense ({shown(row[name])})"
+    if not found:
+        yield from _contradictions(database)
+
+
+def _contradictions(database: Database) -> Iterator[str]:
+    """Between cells that make sense by themselves."""
+    for table, _, parent, _ in database.rows("PRAGMA foreign_key_check"):
+        yield f"a row of {table} belongs to none of {parent}"
+        return
+    students = {row["name"]: row for row in database.named_rows("students")}
+    deployed = [row["deployment"] for row in (*students.values(), *database.named_rows("units")) if row["deployment"]]
+    if len({tuple(sorted(json.loads(deployment)["outcomes"])) for deployment in deployed}) > 1:
+        yield "its students' episodes do not end in the same ways"
+    units: dict[str, list[int]] = {}
+    for student, unit in database.rows("SELECT student, unit FROM units ORDER BY student, unit"):
+        units.setdefault(student, []).append(unit)
+    for student, numbers in units.items():
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"student '{student}' has the units {shown(numbers)}"
+    for batch in database.named_rows("batches"):
+        roster = json.loads(batch["roster"])
+        at_home = [name for name, student in students.items() if student["batch"] == batch["name"]]
+        if any(name not in students for name in roster):
+            yield f"batch '{batch['name']}' has students whom nobody has enrolled"
+        for name in at_home:
+            student = students[name]
+            if student["place"] >= len(roster) or roster[student["place"]] != name:
+                yield f"student '{name}' has a place in batch '{batch['name']}' that is not its own"
+            elif student["error"] is None and len(units.get(name, [])) != batch["units"]:
+                yield f"student '{name}' has not as many units as its batch"
+            elif batch["done"] and student["error"] is None and student["deployment"] is None:
+                yield f"student '{name}' has finished without being deployed"
+    rounds: dict[str, list[int]] = {}
+    for study, round_ in database.rows("SELECT study, round FROM rounds ORDER BY study, round"):
+        rounds.setdefault(study, []).append(round_)
+    for study, numbers in rounds.items():
+        if numbers != list(range(len(numbers))):
+            yield f"study '{study}' has the rounds {shown(numbers)}"
