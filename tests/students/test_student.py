@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import random
+
 import jax
 import numpy as np
 import pytest
@@ -135,3 +140,73 @@ def test_a_student_file_with_a_damaged_header_is_a_clear_error(about, tmp_path):
     save_file({"layer.weight": np.zeros((2, 2), np.float32)}, path, metadata=about)
     with pytest.raises(ConfigError, match="student"):
         Student.load(path)
+
+
+def rewritten(path, rng):
+    """A student's file with nonsense at one place of its header, of the JSON in it, or a bit flipped anywhere."""
+    good = path.read_bytes()
+    length = int.from_bytes(good[:8], "little")
+    header, body = json.loads(good[8 : 8 + length]), good[8 + length :]
+    about = header["__metadata__"]
+    way = rng.choice(["header", "about", "inside", "flip", "cut"])
+    if way == "flip":
+        place = rng.randrange(len(good))
+        return good[:place] + bytes([good[place] ^ 1 << rng.randrange(8)]) + good[place + 1 :]
+    if way == "cut":
+        return good[: rng.randrange(len(good))]
+    if way == "header":
+        other = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
+        header[rng.choice(list(header))] = rng.choice([None, {}, [], 3, other])
+    elif way == "about":
+        about[rng.choice(list(about))] = rng.choice(["", "{}", "[]", "-1", "9" * 5000, "[" * 5000, "null", "NaN"])
+    else:
+        which = rng.choice(["config", "observation"])
+        inside = json.loads(about[which])
+        inside[rng.choice(list(inside))] = rng.choice([None, -1, 10**18, "x", [], {}, [10**9, 10**9], 1e999, True])
+        about[which] = json.dumps(inside)
+    written = json.dumps(header).encode()
+    return len(written).to_bytes(8, "little") + written + body
+
+
+def test_a_student_file_from_anywhere_acts_or_gets_one_line(tmp_path):
+    path, other = tmp_path / "student.safetensors", tmp_path / "other.safetensors"
+    student().save(path)
+    lines = []
+    for seed in range(300):
+        other.write_bytes(rewritten(path, random.Random(seed)))
+        try:
+            loaded = Student.load(other)
+            loaded.predict(np.zeros(loaded.observation.shape, loaded.observation.dtype))
+        except ConfigError as error:
+            lines.append(str(error))
+    assert 200 < len(lines) < 300 and not any("\n" in line for line in lines)
+
+
+class Bomb:
+    def __reduce__(self):
+        return exec, ("raise AssertionError('code was run')",)
+
+
+def test_a_student_file_runs_no_code_and_waits_for_no_pipe(tmp_path):
+    (tmp_path / "bomb").write_bytes(pickle.dumps(Bomb()))
+    np.save(tmp_path / "bomb.npy", np.array([Bomb()]), allow_pickle=True)
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "bomb", tmp_path / "bomb.npy", tmp_path / "pipe", "/dev/zero", "\0", 5, None):
+        with pytest.raises(ConfigError, match="Cannot read a student"):
+            Student.load(path)
+
+
+def test_weights_of_another_network_are_refused():
+    actor = student()
+    weights = {name: np.asarray(array) for name, array in actor.params.items()}
+    for wrong in ({}, weights | {"more": np.zeros(1)}, weights | {"policy.bias": np.zeros(5, np.float32)}):
+        with pytest.raises(ConfigError, match="A student's weights have"):
+            Student(actor.config, BOX, 4, wrong)
+
+
+def test_a_student_is_saved_as_a_whole_or_not_at_all(tmp_path):
+    for path in (tmp_path, "/dev/full", tmp_path / "student" / "\0", 5):
+        with pytest.raises(ConfigError, match="Cannot write"):
+            student().save(path)
+    student().save(tmp_path / "new" / "student.safetensors")
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["student.safetensors"]

@@ -103,8 +103,8 @@ def suffer(patient: Patient, seed: int, scratch: Path) -> Outcome:
 
 NONSENSE: tuple[Any, ...] = (
     None, 0, 1, -1, 2**62, 1.5, 1e308, -1e-300, float("inf"), "", "x", "é\u202e\0<b>", b"\xff\0", "null", "[]", "{}",
-    "0", "-1", "1e999", "NaN", "true", '"x"', "[1]", '["x"]', '{"x": 1}', "[" * 5000, "9" * 5000, '"\\ud800"', 
-    "[[], {}]", "{", '{"seed": "x"}', '{"kind": "switching"}', '{"kind": "fixed", "intervention": 3}', '{"interventions": 5}',
+    "0", "-1", "1e999", "NaN", "true", '"x"', "[1]", '["x"]', '{"x": 1}', "[" * 5000, "9" * 5000, '"\\ud800"', "{",
+    "[[], {}]", '{"seed": "x"}', '{"kind": "switching"}', '{"kind": "fixed", "intervention": 3}',
 )  # fmt: skip
 
 
