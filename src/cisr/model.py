@@ -180,5 +180,6 @@ def _is_stock(layer: Any, name: str) -> bool:
     cls = next(base for base in type(layer).__mro__ if name in vars(base))
     method = vars(cls)[name]
     where = getattr(method, "__globals__", {}).get("__name__", "")
-    replaced = name in vars(layer) and not isinstance(vars(layer)[name], Timed)  # which is itself, looked at
-    return not replaced and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")
+    own = vars(layer).get(name)
+    looked_at = isinstance(own, Timed) and own.function == method.__get__(layer)
+    return (own is None or looked_at) and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")

@@ -181,7 +181,7 @@ def test_a_renderer_that_crashes_leaves_the_picture_without_its_frame(tmp_path):
     found = falsify(crashing, thin, budget=1_000, built_in=("sticky",))
     frames = last_frames(crashing, found.counterexamples[:2])
     assert frames.pictures == (None, None)
-    assert frames.missing == "the environment's renderer ended its process (signal 6)"
+    assert frames.missing.endswith("ended the process in which it was played (signal 6)")
     draw(crashing, found.counterexamples[0], tmp_path / "pole.png")
     assert (tmp_path / "pole.png").exists()
 
