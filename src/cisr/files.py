@@ -17,6 +17,10 @@ MOST_BYTES = 2**26
 """Of a file that is read as text; more is none of ours."""
 
 
+BESIDE_A_STORE = (".weights", ".lock", "-wal", "-shm", "-journal")
+"""How the names go on of what a store keeps beside its file."""
+
+
 def read_text(path: Path | str, what: str = "the file") -> str:
     """A UTF-8 file; complaints call it `what`."""
     try:
@@ -45,13 +49,26 @@ def read_json(path: Path | str, what: str) -> Any:
         raise ConfigError(f"Cannot read {what} {path}: a number has too many digits.") from error
 
 
+def check_folder() -> None:
+    """Names of files are looked up from the current folder, which may have been removed."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise ConfigError(
+            f"The current folder cannot be used: {reason(error)}; change to one that is there."
+        ) from error
+
+
 def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = ()) -> None:
     """Complain before any work about files that could not be written after it. Their folders are made.
 
-    `targets` go by the names of their options; no two may be one file, and none may be one of the `sources`.
+    `targets` go by the names of their options; no two may be one file, and none may be one of the `sources` or of the
+    files that a store keeps beside it.
     """
     taken: dict[Path, str] = {}
     given = {_resolved(source) for source in sources}
+    stores = [_resolved(path) for option, path in targets.items() if path is not None and option.startswith("--store")]
+    beside = {store.with_name(store.name + suffix) for store in stores if store.name for suffix in BESIDE_A_STORE}
     for option, path in targets.items():
         if path is None:
             continue
@@ -60,6 +77,8 @@ def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = 
             raise ConfigError(f"{taken[real]} and {option} are both {path}: give each a file of its own.")
         if real in given:
             raise ConfigError(f"{option} would replace {path}, which is to be read: give another file.")
+        if beside & {real, real.parent}:
+            raise ConfigError(f"{option} is {path}, where the store keeps what belongs to it: give another file.")
         taken[real] = option
         _check_target(path)
 

@@ -29,6 +29,7 @@ from cisr.checks import (
 from cisr.constraints import Form
 from cisr.errors import ConfigError
 from cisr.intervention import NONE, Array, Intervention, Rewind
+from cisr.shapes import Check, is_floor_plan, is_scenery, written
 
 if TYPE_CHECKING:
     import gymnasium
@@ -128,6 +129,15 @@ def _checked_range(which: str, given: Any) -> tuple[float, float]:
     if not low < high:
         raise ConfigError(f"{which} is {shown(given)}: give (low, high) with low < high.")
     return low, high
+
+
+def _check_picture(what: str, given: Any, is_one: Check) -> None:
+    try:
+        if given is None or is_one(written(given)):
+            return
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"{what} is {shown(given)}: give what cisr.Task says of it, as JSON, or None.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +244,13 @@ class Task:
         if self.student is not None and not is_dataclass(self.student):
             raise ConfigError(f"The student {its} is {shown(self.student)}: give a cisr.StudentConfig or Population.")
         check_kind(f"The teaching {its}", self.teaching, Teaching, "a cisr.Teaching")
+        for name in (self.safe_evaluation, self.rewind_like, self.student_kind):
+            check_kind(f"A name {its}", name, (str, type(None)), "a text or None")
+        check_kind(f"The version {its}", self.version, (str, int, type(None)), "a text, a whole number or None")
+        check_text(f"The scale {its}", self.scale)
+        check_text(f"The description {its}", self.description)
+        for what, is_one in (("floor_plan", is_floor_plan), ("scenery", is_scenery)):
+            _check_picture(f"The {what} {its}", getattr(self, what), is_one)
 
     def intervention(self, name: str) -> Intervention:
         """The intervention of that name; `none` is always there, and `Back-x` where the task has `rewind_like`."""

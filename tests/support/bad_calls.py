@@ -52,6 +52,10 @@ def _calls() -> list[Call]:
         "deployment_steps": (0, 0.5, None), "reward": ("r", 5), "twin": (1,), "model": ("m",), "read_state": (None,),
         "place": ("p",), "kappa": ("0", -1, float("nan"), None), "max_reward": ("1", float("inf")),
         "student": ("PPO", {"n_envs": 3}, 5), "teaching": (None, "ours", {}), "constraint_form": ("median", 3),
+        "safe_evaluation": (5, b"SR1"), "rewind_like": ([],), "student_kind": (5,), "version": (1.5, object(), ["1"]),
+        "scale": (5, None), "description": (None, 7),
+        "floor_plan": (5, {"rows": 5}, {"rows": ["S"], "zones": 3}, {"rows": np.zeros(3), "zones": {}}, "SFFG"),
+        "scenery": (5, {"axes": ["x", "y"]}, {"axes": object()}, "x", {"axes": ["x"], "limits": [], "lines": {}}),
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:

@@ -19,6 +19,7 @@ from cisr.cli.streams import guarded_streams
 from cisr.cli.training import train
 from cisr.compilation import is_out_of_memory
 from cisr.errors import CisrError, NobodyFinished, described
+from cisr.files import check_folder
 
 __all__ = ["main"]
 
@@ -39,6 +40,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
 def _run(words: list[str], debug: bool) -> int:
     """Returns the exit code."""
     try:
+        check_folder()
         return app(words or ["--help"], standalone_mode=False) or 0
     except Exception as error:
         if debug:

@@ -4,7 +4,6 @@ and what makes no sense is told when it is opened, before values are made of it.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -15,10 +14,25 @@ from cisr.classroom import Batching, Deployment
 from cisr.curricula import Switching, fresh_starts
 from cisr.errors import CisrError, StoreError
 from cisr.seeding import MAX_SEED
+from cisr.shapes import (
+    Check,
+    anything,
+    either,
+    fields,
+    finite,
+    is_floor_plan,
+    is_point,
+    is_scenery,
+    listing,
+    mapping,
+    number,
+    one_of,
+    optional,
+    text,
+    whole,
+)
 from cisr.store.database import Database
 from cisr.students.config import StudentConfig
-
-Check = Callable[[Any], bool]
 
 NONSENSE = (
     CisrError,
@@ -31,61 +45,6 @@ NONSENSE = (
     ValueError,
 )
 """What code may raise that makes a value of something else."""
-LARGEST = 2**53
-"""A number of steps or episodes beyond this is no longer exact where it is averaged."""
-
-
-def text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def number(value: Any) -> bool:
-    """Infinite ones and NaN too: models may hold them."""
-    return isinstance(value, float) or (
-        isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
-    )
-
-
-def finite(value: Any) -> bool:
-    return number(value) and math.isfinite(value)
-
-
-def whole(least: int = 0, most: int = LARGEST) -> Check:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def one_of(*values: Any) -> Check:
-    return lambda value: any(value is known or (type(value) is type(known) and value == known) for known in values)
-
-
-def optional(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def either(*checks: Check) -> Check:
-    return lambda value: any(check(value) for check in checks)
-
-
-def listing(check: Check) -> Check:
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
-def mapping(check: Check) -> Check:
-    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
-
-
-def fields(required: Mapping[str, Check], others: Mapping[str, Check] | None = None) -> Check:
-    """A mapping that has these; others may be missing, and what is not named may be anything."""
-    known = {**required, **(others or {})}
-    return lambda value: (
-        isinstance(value, dict)
-        and all(name in value for name in required)
-        and all(check(value[name]) for name, check in known.items() if name in value)
-    )
-
-
-def anything(value: Any) -> bool:
-    return True
 
 
 def made_by(make: Callable[[Any], Any]) -> Check:
@@ -112,8 +71,6 @@ def said_in_json(check: Check) -> Check:
     return lambda value: isinstance(value, str) and sound(value)
 
 
-_point = listing(finite)
-_lines = mapping(listing(listing(_point)))
 _deployment = fields(
     {
         "under": text,
@@ -161,17 +118,8 @@ SETTINGS: Mapping[str, Check] = {
     "code": mapping(anything),
     "packages": mapping(anything),
     "made with": mapping(text),
-    "floor plan": optional(fields({"rows": listing(text), "zones": mapping(anything)})),
-    "scenery": optional(
-        fields(
-            {
-                "axes": lambda value: listing(text)(value) and len(value) == 2,
-                "limits": lambda value: listing(_point)(value) and [len(ends) for ends in value] == [2, 2],
-                "lines": _lines,
-                "interventions": mapping(_lines),
-            }
-        )
-    ),
+    "floor plan": optional(is_floor_plan),
+    "scenery": optional(is_scenery),
 }
 """Those that are read; a setting of any other name may be anything."""
 
@@ -250,9 +198,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
             listing(
                 fields(
                     {
-                        "flights": listing(
-                            lambda line: listing(lambda point: _point(point) and len(point) == 2)(line) and bool(line)
-                        ),
+                        "flights": listing(lambda line: listing(is_point)(line) and bool(line)),
                         "outcome": text,
                         "failed": one_of(True, False),
                         "total": finite,
