@@ -50,8 +50,8 @@ def _look(task: Task, env: Any, ask: Ask) -> None:
     first = _read(task, env)
     if task.scenery is not None and len(first) < 2:
         raise TaskError(
-            f"Task '{task.name}' has a scenery, on which the first two numbers of states are drawn: its read_state answers "
-            f"{len(first)}."
+            f"Task '{task.name}' has a scenery, on which the first two numbers of a state are drawn: its read_state "
+            f"answers {len(first)}."
         )
     check_predicates(task, first)
     if all(isinstance(i.reset, ToStart) for i in task.interventions):

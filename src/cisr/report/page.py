@@ -18,10 +18,12 @@ from cisr.report.study_section import study_section
 from cisr.report.svg import esc
 from cisr.report.trajectory_section import scenery_section, trajectory_section
 from cisr.store.meaning import making_sense_of
+from cisr.store.place import real_path
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
     """Write the report on a store, by default beside it; returns where."""
+    real_path(store)  # complains about what can be no store
     target = out or store.with_suffix(".html")
     if target.resolve() == store.resolve():
         raise ConfigError(f"The report would replace the store {store}: give another path with --out.")
