@@ -25,9 +25,14 @@ def load_task(name: str) -> Task:
         raise ConfigError(f"The task '{name}' names {missing}: give it as module:attribute or file.py:attribute.")
     found: Any = _module_of_file(where, name) if where.endswith(".py") else _module(where, name)
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(f"Module '{where}' has no '{attribute}': check the name of your task.")
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise ConfigError(f"Module '{where}' has no '{attribute}': check the name of your task.") from error
+        except (CisrError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a module may compute what it has
+            raise ConfigError(f"'{name}' raised {described(error)}: give a cisr.Task.") from error
     if callable(found):
         found = _made_by(found, name)
     if not isinstance(found, Task):
