@@ -40,7 +40,7 @@ from cisr.errors import CisrError  # noqa: E402
 
 Judged = tuple[str, str]
 """What was tried, and what was wrong with it; nothing if all was well."""
-MOST_DAMAGES = 10**6
+MOST_CASES = 10**6
 """Of one seed, so that those of two seeds are different ones."""
 
 
@@ -90,9 +90,23 @@ def damages(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     patient = damage.Patient.make(folder)
     for number in range(n):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            outcome = damage.suffer(patient, seed * MOST_DAMAGES + number, Path(scratch))
+            outcome = damage.suffer(patient, seed * MOST_CASES + number, Path(scratch))
         wrong = f"{outcome.harm}: {'; '.join(outcome.wrong)}" if outcome.wrong else ""
         yield "damages, " + ("one line" if outcome.lines else "same result"), wrong
+
+
+def environments(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import faulty_runs
+
+    def of(lane: str, share: int) -> Iterator[Judged]:
+        calm = faulty_runs.undisturbed(folder, lane)
+        for number in range(share):
+            case = faulty_runs.drawn(seed * MOST_CASES + number, lane)
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                wrong = faulty_runs.suffer(case, Path(scratch), calm)
+            yield f"{lane}: environment {case.kind}", f"{case}: {'; '.join(wrong)}" if wrong else ""
+
+    yield from side_by_side([of("gymnasium", n - n // 3), of("compiled", n // 3)])
 
 
 def command_lines(folder: Path) -> Iterator[Judged]:
@@ -138,6 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=0, help="how many, on both lanes together")
     parser.add_argument("--damages", type=int, default=0, help="how many")
+    parser.add_argument("--environments", type=int, default=0, help="how many faulty ones, on both lanes together")
     parser.add_argument("--inputs", action="store_true", help="all command lines, streams and calls")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="where to put what was tried and what was wrong")
@@ -150,10 +165,12 @@ def main() -> None:
         # Who starts a thousand times compiles as little as can be.
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "compiled")
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        for part in ("kills", "damages", "inputs"):
+        for part in ("kills", "damages", "environments", "inputs"):
             (folder / part).mkdir()
         campaign: list[Iterator[Judged]] = [kills(given.kills, given.seed, folder / "kills")] if given.kills else []
         campaign += [damages(given.damages, given.seed, folder / "damages")] if given.damages else []
+        if given.environments:
+            campaign += [environments(given.environments, given.seed, folder / "environments")]
         campaign += [command_lines(folder / "inputs"), calls()] if given.inputs else []
         for cases in campaign:
             for what, fault in cases:
