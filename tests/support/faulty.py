@@ -31,12 +31,12 @@ from cisr.twin import Outcome
 LONG = 1000
 
 
-class Unspeakable(Exception):
+class UnspeakableError(Exception):
     def __str__(self) -> str:
         raise ValueError("no words")
 
 
-class OfItsOwn(BaseException):
+class OfItsOwn(BaseException):  # noqa: N818 (an error in name enough)
     """As libraries written in other languages raise."""
 
 
@@ -89,7 +89,7 @@ def _spin() -> None:
 RAISES: dict[str, Callable[[], object]] = {
     "an error": lambda: _raise(RuntimeError("the ice broke")),
     "an endless message": lambda: _raise(ValueError("[/red]\n\x1b[31m\0" + "ice " * 5000)),
-    "an error without words": lambda: _raise(Unspeakable()),
+    "an error without words": lambda: _raise(UnspeakableError()),
     "the end of an iteration": lambda: _raise(StopIteration()),
     "the end of a generator": lambda: _raise(GeneratorExit()),
     "an error beside Exception": lambda: _raise(OfItsOwn("panic")),
@@ -132,7 +132,7 @@ HARMLESS: dict[str, Callable[[], object]] = {
     "warn": lambda: warnings.warn("thin ice", stacklevel=1),
     "have warnings raise": lambda: warnings.simplefilter("error"),
     "go elsewhere": lambda: os.chdir("/"),
-    "seed": lambda: np.random.seed(0),  # noqa: NPY002
+    "seed": lambda: np.random.seed(0),
     "have arithmetic raise": lambda: np.seterr(all="raise"),
     "keep memory": lambda: sys.modules.setdefault(f"kept {time.monotonic()}", b"\1" * 100_000_000),  # type: ignore[arg-type]
     "ignore signals": lambda: [signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGCHLD)],

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ import numpy as np
 from cisr.audit.counterexample import Counterexample, Reciting
 from cisr.audit.play import Arena
 from cisr.classroom.executors import start_process
-from cisr.classroom.worker import messages_out, receive, send
+from cisr.classroom.worker import own_channels, receive, send
 from cisr.errors import CisrError, described
 from cisr.registrations import registrations
 from cisr.task import Task
@@ -87,9 +86,9 @@ def _drawn(task: Task, example: Counterexample) -> np.ndarray | str:
 
 def main() -> None:
     """The process that draws: what is wanted comes in, one answer for each example goes out."""
-    outbox = messages_out()
+    inbox, outbox = own_channels()
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
-    for wanted in receive(sys.stdin.buffer):
+    for wanted in receive(inbox):
         if isinstance(wanted, Wanted):
             for example in wanted.examples:
                 send(outbox, _drawn(wanted.task, example))

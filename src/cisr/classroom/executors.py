@@ -13,13 +13,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from cisr.classroom.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, Lesson
 from cisr.classroom.watch import Alarm, SharedWatch, shared_page
-from cisr.classroom.worker import GROWN, Broken, Job, Kept, Ready, events_of, receive, send
+from cisr.classroom.worker import Broken, Grown, Job, Kept, Ready, events_of, receive, send
 from cisr.errors import CisrError, described
 from cisr.interrupts import users_errors
 
@@ -29,6 +30,9 @@ STEP_TIMEOUT = 600.0
 """Seconds that a step or reset of an environment may take, unless told otherwise."""
 LOOK_EVERY = 0.5
 """Seconds between looks at environments that may take too long."""
+
+PATIENCE = 5.0
+"""Seconds that a worker has to end once it has closed its pipe, and that its last words have to arrive."""
 
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -107,6 +111,7 @@ class Processes:
                 try:
                     worker, message = self._arrivals.get(timeout=LOOK_EVERY)
                 except queue.Empty:
+                    self._bury(busy)
                     continue
                 if worker not in self._workers:  # the last words of one that was ended
                     continue
@@ -116,7 +121,7 @@ class Processes:
                     if worker not in busy:  # nobody misses it
                         continue
                     job, attempt = busy.pop(worker)
-                    if cause == f"exit code {GROWN}":
+                    if worker.grown:
                         waiting.appendleft((job, 1))
                     elif attempt < ATTEMPTS:
                         waiting.appendleft((job, attempt + 1))
@@ -124,6 +129,8 @@ class Processes:
                         yield job.batch, _given_up(job.batch, worker, cause)
                 elif isinstance(message, Ready):
                     worker.ready = True
+                elif isinstance(message, Grown):
+                    worker.grown = True
                 else:
                     job, _ = busy[worker]
                     if isinstance(message, Broken):
@@ -158,6 +165,12 @@ class Processes:
             worker.kill()
             self._workers.remove(worker)
         return [(worker, found.student) for worker, found in late]
+
+    def _bury(self, busy: Mapping[_Worker, Any]) -> None:
+        """Workers that have died and are not heard to have: somebody whom they started holds their pipes."""
+        for worker in busy:
+            if not worker.alive:
+                self._arrivals.put(_Arrival(worker, None))
 
     def close(self) -> None:
         for worker in self._workers:
@@ -217,8 +230,11 @@ class _Worker:
         except OSError as error:
             raise CisrError(_cannot_start(error.strerror or str(error))) from error
         self._lesson: Lesson | None = None
+        self._end = ""
         self.ready = False
         """Whether it has said that it is."""
+        self.grown = False
+        """Whether it has said that it goes because it has grown too much."""
         self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
         try:
             self._listener.start()
@@ -229,7 +245,12 @@ class _Worker:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        if self._process.returncode is not None:
+            return False
+        try:  # it is left to be waited for: until then no other process and no other group has its number
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:  # an environment has this process ignore what becomes of its children
+            return self._process.poll() is None
 
     def teach(self, job: Job) -> None:
         if job.lesson is not self._lesson:
@@ -244,20 +265,26 @@ class _Worker:
 
     def kill(self) -> None:
         """End it, with the processes that its environments have started."""
-        if self.alive:
+        if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self.clean_up()
-
-    def clean_up(self) -> str:
-        """Close what a worker that has died left open; returns what it died of."""
         code = self._process.wait()
-        self._listener.join()
+        self._listener.join(PATIENCE)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+            if stream is self._process.stdin or not self._listener.is_alive():  # who still listens would be waited for
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        self._end = f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def clean_up(self) -> str:
+        """End what a worker that was heard to die has left behind; returns what it died of. One that lives, though it
+        has closed its pipe, is ended."""
+        end = time.monotonic() + PATIENCE
+        while self.alive and time.monotonic() < end:
+            time.sleep(0.01)
+        self.kill()
+        return self._end
 
     def _listen(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
         assert self._process.stdout is not None
