@@ -95,6 +95,20 @@ def damages(n: int, seed: int, folder: Path) -> Iterator[Judged]:
         yield "damages, " + ("one line" if outcome.lines else "same result"), wrong
 
 
+def disks(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import damage
+    import full_disks
+
+    patient = damage.Patient.make(folder)
+    mountable = full_disks.can_mount(folder)
+    for number in range(n):
+        case = full_disks.drawn(seed * MOST_CASES + number, mountable)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            full, wrong = full_disks.suffer(case, patient, Path(scratch))
+        what = "a store and its weights" if case.of == "store" else case.of
+        yield f"disks, {what}: {'full' if full else 'large enough'}", f"{case}: {'; '.join(wrong)}" if wrong else ""
+
+
 def environments(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     import faulty_runs
 
@@ -152,6 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=0, help="how many, on both lanes together")
     parser.add_argument("--damages", type=int, default=0, help="how many")
+    parser.add_argument("--disks", type=int, default=0, help="how many that fill up")
     parser.add_argument("--environments", type=int, default=0, help="how many faulty ones, on both lanes together")
     parser.add_argument("--inputs", action="store_true", help="all command lines, streams and calls")
     parser.add_argument("--seed", type=int, default=0)
@@ -163,12 +178,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, progress.status("") as status:
         folder = Path(name)
         # Who starts a thousand times compiles as little as can be.
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "compiled")
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        for part in ("kills", "damages", "environments", "inputs"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        for part in ("kills", "damages", "disks", "environments", "inputs"):
             (folder / part).mkdir()
         campaign: list[Iterator[Judged]] = [kills(given.kills, given.seed, folder / "kills")] if given.kills else []
         campaign += [damages(given.damages, given.seed, folder / "damages")] if given.damages else []
+        campaign += [disks(given.disks, given.seed, folder / "disks")] if given.disks else []
         if given.environments:
             campaign += [environments(given.environments, given.seed, folder / "environments")]
         campaign += [command_lines(folder / "inputs"), calls()] if given.inputs else []

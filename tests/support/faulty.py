@@ -36,7 +36,7 @@ class UnspeakableError(Exception):
         raise ValueError("no words")
 
 
-class OfItsOwn(BaseException):  # noqa: N818 (an error in name enough)
+class OfItsOwn(BaseException):
     """As libraries written in other languages raise."""
 
 

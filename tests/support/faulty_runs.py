@@ -49,7 +49,9 @@ class Case:
 def drawn(seed: int, lane: str) -> Case:
     chance = random.Random(f"{seed} {lane}")
     where = chance.choice(WHERE[lane])
-    kinds: list[dict[str, Any]] = [RAISES, HANGS, DEATHS, HARMLESS]
+    kinds: list[dict[str, Any]] = [RAISES, DEATHS, HARMLESS]
+    if lane == "gymnasium":  # what is compiled is called for a moment only, and nobody watches the clock
+        kinds.append(HANGS)
     if where in ANSWERS:
         kinds += [ANSWERS[where]] * 2
     how = chance.choice(sorted(chance.choice(kinds)))

@@ -65,14 +65,18 @@ class InThisProcess:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
         for job in jobs:
-            try:
-                with Alarm(self._step_timeout, _too_slow(job, self._step_timeout)) as watch:
-                    for event in events_of(job, watch):
-                        yield job.batch, event
-            except CisrError:
-                raise
-            except users_errors() as error:
-                yield job.batch, Abandonment(described(error))
+            with Alarm(self._step_timeout, _too_slow(job, self._step_timeout)) as watch:
+                events = events_of(job, watch)
+                while (event := self._next(events)) is not None:
+                    yield job.batch, event
+
+    def _next(self, events: Iterator[Event]) -> Event | None:
+        try:
+            return next(events, None)
+        except CisrError:
+            raise
+        except users_errors() as error:
+            return Abandonment(described(error))
 
     def close(self) -> None:
         pass
