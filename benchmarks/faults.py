@@ -19,9 +19,11 @@ import contextlib
 import io
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,17 +40,48 @@ from cisr.errors import CisrError  # noqa: E402
 
 Judged = tuple[str, str]
 """What was tried, and what was wrong with it; nothing if all was well."""
+MOST_CASES = 10**6
+"""Of one seed, so that those of two seeds are different ones."""
 
 
 def kills(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     import kills as campaign
 
-    for lane in campaign.TASKS:
+    def of(lane: str) -> Iterator[Judged]:
         for outcome in campaign.killed(folder, lane, -(-n // len(campaign.TASKS)), seed):
             if isinstance(outcome, str):
-                yield f"{lane}: finished study", outcome
+                yield f"{lane}: finished studies", outcome
             else:
-                yield f"{lane}: {outcome.victim}", f"{outcome.lost} units lost" if outcome.lost else ""
+                wrong = [f"{outcome.lost} units lost"] * bool(outcome.lost)
+                wrong += [f"{outcome.orphans} workers lived on"] * bool(outcome.orphans)
+                yield f"{lane}: kills of {outcome.victim}, {outcome.when}", ", ".join(wrong)
+
+    yield from side_by_side([of(lane) for lane in campaign.TASKS])
+
+
+def side_by_side(campaigns: list[Iterator[Judged]]) -> Iterator[Judged]:
+    """Each in a thread of its own: they wait for other processes most of the time."""
+    found: queue.SimpleQueue[Judged | BaseException | None] = queue.SimpleQueue()
+
+    def judge(cases: Iterator[Judged]) -> None:
+        try:
+            for judged in cases:
+                found.put(judged)
+            found.put(None)
+        except BaseException as error:
+            found.put(error)
+
+    for cases in campaigns:
+        threading.Thread(target=judge, args=(cases,), daemon=True).start()
+    running = len(campaigns)
+    while running:
+        judged = found.get()
+        if isinstance(judged, BaseException):
+            raise judged
+        if judged is None:
+            running -= 1
+        else:
+            yield judged
 
 
 def damages(n: int, seed: int, folder: Path) -> Iterator[Judged]:
@@ -57,8 +90,37 @@ def damages(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     patient = damage.Patient.make(folder)
     for number in range(n):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            outcome = damage.suffer(patient, seed + number, Path(scratch))
-        yield "same result" if not outcome.lines else "one line", "; ".join(outcome.wrong)
+            outcome = damage.suffer(patient, seed * MOST_CASES + number, Path(scratch))
+        wrong = f"{outcome.harm}: {'; '.join(outcome.wrong)}" if outcome.wrong else ""
+        yield "damages, " + ("one line" if outcome.lines else "same result"), wrong
+
+
+def disks(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import damage
+    import full_disks
+
+    patient = damage.Patient.make(folder)
+    mountable = full_disks.can_mount(folder)
+    for number in range(n):
+        case = full_disks.drawn(seed * MOST_CASES + number, mountable)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            full, wrong = full_disks.suffer(case, patient, Path(scratch))
+        what = "a store and its weights" if case.of == "store" else case.of
+        yield f"disks, {what}: {'full' if full else 'large enough'}", f"{case}: {'; '.join(wrong)}" if wrong else ""
+
+
+def environments(n: int, seed: int, folder: Path) -> Iterator[Judged]:
+    import faulty_runs
+
+    def of(lane: str, share: int) -> Iterator[Judged]:
+        calm = faulty_runs.undisturbed(folder, lane)
+        for number in range(share):
+            case = faulty_runs.drawn(seed * MOST_CASES + number, lane)
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                wrong = faulty_runs.suffer(case, Path(scratch), calm)
+            yield f"{lane}: environment {case.kind}", f"{case}: {'; '.join(wrong)}" if wrong else ""
+
+    yield from side_by_side([of("gymnasium", n - n // 3), of("compiled", n // 3)])
 
 
 def command_lines(folder: Path) -> Iterator[Judged]:
@@ -81,7 +143,9 @@ def command_lines(folder: Path) -> Iterator[Judged]:
     environment["PYTHONPATH"] = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
     for shell in bad_input.SHELL_LINES:
         done = subprocess.run(["sh", "-c", shell.line], cwd=folder, env=environment, capture_output=True, text=True)
-        well = done.returncode == shell.code and shell.says in done.stderr and "Traceback" not in done.stderr
+        asked_for = shell.says == "Traceback"  # by --debug
+        well = done.returncode == shell.code and shell.says in done.stderr
+        well &= asked_for or "Traceback" not in done.stderr
         yield "streams", "" if well else f"{shell.line[:80]}: exit code {done.returncode}"
 
 
@@ -102,6 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=0, help="how many, on both lanes together")
     parser.add_argument("--damages", type=int, default=0, help="how many")
+    parser.add_argument("--disks", type=int, default=0, help="how many that fill up")
+    parser.add_argument("--environments", type=int, default=0, help="how many faulty ones, on both lanes together")
     parser.add_argument("--inputs", action="store_true", help="all command lines, streams and calls")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="where to put what was tried and what was wrong")
@@ -111,10 +177,16 @@ def main() -> None:
     progress = Console(stderr=True)
     with tempfile.TemporaryDirectory() as name, progress.status("") as status:
         folder = Path(name)
-        for part in ("kills", "damages", "inputs"):
+        # Who starts a thousand times compiles as little as can be.
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        for part in ("kills", "damages", "disks", "environments", "inputs"):
             (folder / part).mkdir()
         campaign: list[Iterator[Judged]] = [kills(given.kills, given.seed, folder / "kills")] if given.kills else []
         campaign += [damages(given.damages, given.seed, folder / "damages")] if given.damages else []
+        campaign += [disks(given.disks, given.seed, folder / "disks")] if given.disks else []
+        if given.environments:
+            campaign += [environments(given.environments, given.seed, folder / "environments")]
         campaign += [command_lines(folder / "inputs"), calls()] if given.inputs else []
         for cases in campaign:
             for what, fault in cases:

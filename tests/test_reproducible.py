@@ -1,12 +1,11 @@
 """The same study gives the same store: twice, with one process or two, undisturbed or killed and resumed."""
 
-import random
 import signal
 import subprocess
 import time
 
 import pytest
-from kills import ENVIRONMENT, command
+from kills import ENVIRONMENT, command, killed
 from stores import cells, units_on_disk
 
 
@@ -23,22 +22,10 @@ def test_a_study_with_two_processes_equals_one_with_a_single_process(tmp_path, u
     assert cells(store) == undisturbed
 
 
-def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path, undisturbed):
-    store = tmp_path / "study.sqlite"
-    moments = random.Random(7)
-    for _ in range(3):
-        stop_at = units_on_disk(store) + moments.randrange(1, 9)
-        process = subprocess.Popen(
-            command(store, workers=2), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while process.poll() is None and units_on_disk(store) < stop_at:
-            time.sleep(0.01)
-        time.sleep(moments.random() * 0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert 0 < units_on_disk(store) < 30
-    subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
-    assert cells(store) == undisturbed
+def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path):
+    """As `benchmarks/faults.py` does a thousand times."""
+    *kills, study = killed(tmp_path, "gymnasium", 3, seed=7)
+    assert study == "" and [(kill.lost, kill.orphans) for kill in kills] == [(0, 0)] * 3
 
 
 def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):

@@ -98,6 +98,19 @@ def test_broken_pages_get_one_line_too(store):
     assert any("Fragmentation" in line for line in said) and not any("\n" in line for line in said)
 
 
+def test_names_of_tables_that_are_no_text_any_more_get_one_line_too(store):
+    """SQLite quotes them in its complaint, and Python cannot read that."""
+    whole = store.read_bytes()
+    first = whole.index(b"CREATE TABLE rounds")
+    for place in range(first, first + 40):
+        flip(store, place, bit=7)
+        assert not check(store).whole
+        for read_only in (True, False):
+            with pytest.raises(StoreError, match="is damaged"):
+                Store(store, read_only=read_only)
+        store.write_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("table", "column"), [("units", "failures"), ("students", "deployment"), ("rounds", "score"), ("findings", "found")]
 )

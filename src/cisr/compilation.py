@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cisr.errors import ConfigError
+from cisr.errors import ConfigError, words_of
 
 SHORTEST_WORTH_KEEPING = 0.2
 """Seconds of compilation."""
@@ -36,7 +36,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether the host, or the device that JAX uses, had too little memory: said by Python, the system or JAX."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    said = str(error)
+    said = words_of(error)
     if isinstance(error, ImportError | OSError | RuntimeError):
         # A library that cannot be mapped, a thread that cannot be had, and JAX's own errors, which are RuntimeErrors.
         signs = ("Cannot allocate memory", "can't start new thread", "RESOURCE_EXHAUSTED", "OUT_OF_MEMORY")

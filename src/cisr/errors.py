@@ -34,4 +34,12 @@ def described(error: BaseException) -> str:
         return str(error)
     frames = extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {words_of(error)}{where}"
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says, if it can."""
+    try:
+        return str(error)
+    except Exception:  # whoever wrote it may have made a mistake there, too
+        return "(it cannot say what)"

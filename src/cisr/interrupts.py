@@ -32,9 +32,12 @@ class Interrupted(BaseException):
 
 def users_errors() -> tuple[type[BaseException], ...]:
     """What the user's code may raise, to be caught around it. Where a KeyboardInterrupt may be the user's own it is not
-    among them: Ctrl-C must work everywhere."""
+    among them: Ctrl-C must work everywhere. Libraries written in other languages have errors of their own beside
+    Exception: all that there are by now are among them. Nothing may be yielded where these are caught, since closing a
+    generator raises there."""
     ambiguous = _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return (Exception, SystemExit) if ambiguous else (Exception, SystemExit, KeyboardInterrupt)
+    ours = (Interrupted, KeyboardInterrupt) if ambiguous else (Interrupted,)
+    return tuple(kind for kind in BaseException.__subclasses__() if kind not in ours)
 
 
 @contextmanager

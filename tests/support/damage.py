@@ -85,6 +85,9 @@ def suffer(patient: Patient, seed: int, scratch: Path) -> Outcome:
         whole = check(path).whole
     except CisrError:
         whole = False
+    except Exception as error:
+        whole = False
+        wrong.append(f"check: {type(error).__name__}: {error}")
     for what, use in uses.items():
         try:
             if use(path) != before[what]:

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +16,21 @@ from pathlib import Path
 from stores import cells, units_on_disk
 
 SUPPORT = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
+}
 TASKS = {"gymnasium": "tiny:task", "compiled": "tiny:compiled"}
 """A task for each lane."""
-VICTIMS = ("main", "group", "worker", "idle worker")
-N_WORKERS = 2
-LONGEST_START = 8.0
-"""Seconds after which a study that trains has written its first unit, more or less."""
+VICTIMS = ("main", "all", "worker", "worker", "idle worker", "idle worker")
+"""Who loses a worker goes on, so there are many of these in one run, and one of the others at its end."""
+TWICE = ("was killed 2 times", "A worker process cannot start (signal 9)")
+"""What a study says that has lost a worker twice in one unit: then it stops, and goes on when it is run again."""
+LONGEST_START = 6.0
+"""Seconds after which a worker that has the processor for itself has finished its first unit."""
+LONGEST_WAIT, LONGEST_END = 120.0, 600.0
+ORPHANS = 10.0
+"""Seconds that a worker has to follow its parent, on a machine that may be busy."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +39,11 @@ class Killed:
 
     lane: str
     victim: str
+    when: str
     lost: int
     """Units that were on disk before and are not now."""
+    orphans: int = 0
+    """Workers that live on without their main process."""
 
 
 def command(store: Path, workers: int, *task: str) -> list[str]:
@@ -43,83 +55,159 @@ def command(store: Path, workers: int, *task: str) -> list[str]:
 
 
 def killed(folder: Path, lane: str, n: int, seed: int) -> Iterator[Killed | str]:
-    """Kill studies of a lane n times; a string says which cells of a study that was killed and went on differ."""
-    moments = random.Random(f"{seed} {lane}")
+    """Kill studies of a lane n times; a string says of each study that was killed and went on to its end which of its
+    cells differ from those of one that nobody disturbed, none if it is empty."""
     undisturbed = folder / f"{lane}.sqlite"
     subprocess.run(command(undisturbed, 1, TASKS[lane]), env=ENVIRONMENT, check=True, capture_output=True)
     wanted = cells(undisturbed)
     done, number = 0, 0
     while done < n:
         number += 1
+        moments = random.Random(f"{seed} {lane} {number}")
         store = folder / f"{lane}-{number}.sqlite"
-        while True:
-            victim = moments.choice(VICTIMS) if done < n else None
-            outcome = _run(store, lane, victim, moments)
-            if outcome is None:
-                break
-            done += 1
-            yield outcome
+        finished, wrong = False, ""
+        while not finished and not wrong:
+            outcomes, finished, wrong = _run(store, lane, n - done, moments)
+            done += len(outcomes)
+            yield from outcomes
+        if wrong:
+            yield f"{lane}, study {number}: {wrong}"
+            continue
         found = cells(store)
-        for table in sorted({*wanted, *found}):
-            if wanted.get(table) != found.get(table):
-                yield f"{lane}, study {number}: {table} differs"
+        differing = [table for table in sorted({*wanted, *found}) if wanted.get(table) != found.get(table)]
+        yield f"{lane}, study {number}: {', '.join(differing)} differ" if differing else ""
 
 
-def _run(store: Path, lane: str, victim: str | None, moments: random.Random) -> Killed | None:
-    """Go on with a study and kill it somewhere on the way, unless it ends before; None when it is done."""
-    process = subprocess.Popen(
-        command(store, N_WORKERS, TASKS[lane]),
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    before = units_on_disk(store)
-    if victim is None or moments.random() < 0.1:  # as it starts
-        deadline, stop_at = time.monotonic() + (LONGEST_START * moments.random() if victim else 600), 10**9
-    else:
-        deadline, stop_at = time.monotonic() + 60, before + moments.randrange(1, 6)
+def _run(store: Path, lane: str, most: int, moments: random.Random) -> tuple[list[Killed], bool, str]:
+    """Go on with a study and kill its workers on the way, then all of it, unless it ends before; the kills, whether it
+    is done, and what went wrong."""
+    outcomes: list[Killed] = []
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command(store, moments.choice((1, 2)), TASKS[lane]),
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+        )
+        while len(outcomes) < most:
+            when = _wait(process, store, moments)
+            victim = moments.choice(VICTIMS)
+            on_disk, workers = units_on_disk(store), _children(process.pid)
+            if process.poll() is not None:
+                break
+            if not _kill(process.pid, workers, victim, moments):
+                continue
+            ended = victim in ("main", "all")
+            if ended:
+                process.wait()
+            orphans = sum(not _gone(worker) for worker in workers) if ended else 0
+            outcomes.append(Killed(lane, victim, when, max(0, on_disk - units_on_disk(store)), orphans))
+            if ended:
+                return outcomes, False, ""
+        try:
+            process.wait(timeout=LONGEST_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return outcomes, False, f"did not end within {LONGEST_END:g} s"
+        said.seek(0)
+        words = said.read().decode(errors="replace")
+    stopped = bool(outcomes) and any(reason in words for reason in TWICE)
+    wrong = process.returncode != 0 and not stopped
+    return outcomes, not stopped, f"exit code {process.returncode}: {words[-500:]}" if wrong else ""
+
+
+def _wait(process: subprocess.Popen[bytes], store: Path, moments: random.Random) -> str:
+    """Until a random moment, or until the process has ended; returns which kind of moment it is."""
+    kind = moments.choice(("at any time", "after a unit", "in a write"))
+    deadline = time.monotonic() + (LONGEST_START * moments.random() if kind == "at any time" else LONGEST_WAIT)
+    stop_at = units_on_disk(store) + (10**9 if kind == "at any time" else moments.randrange(1, 4))
     while process.poll() is None and units_on_disk(store) < stop_at and time.monotonic() < deadline:
-        time.sleep(0.005)
-    time.sleep(moments.random() * 0.05)
-    on_disk = units_on_disk(store)
-    hit = victim is not None and process.poll() is None and _kill(process, victim, moments)
-    process.wait(timeout=600)  # who loses a worker goes on with another
-    if hit:
-        return Killed(lane, str(victim), lost=max(0, on_disk - units_on_disk(store)))
-    if process.returncode != 0:
-        assert process.stderr is not None
-        raise RuntimeError(f"{lane}: exit code {process.returncode}: {process.stderr.read().decode()[-500:]}")
-    return None
+        time.sleep(0.02)
+    if kind == "after a unit":
+        time.sleep(moments.random() * 0.1)
+    elif kind == "in a write":
+        before = _traces(store)
+        while process.poll() is None and _traces(store) == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(moments.random() * 0.005)
+    return kind
 
 
-def _kill(process: subprocess.Popen[bytes], victim: str, moments: random.Random) -> bool:
-    """Whether there was somebody to kill."""
-    try:
-        if victim == "main":
-            process.send_signal(signal.SIGKILL)
-        elif victim == "group":
-            os.killpg(process.pid, signal.SIGKILL)
+def _traces(store: Path) -> list[tuple[int, int]]:
+    """What changes while something is written."""
+    traces = []
+    for path in (store.with_name(store.name + suffix) for suffix in ("", "-wal", ".weights")):
+        try:
+            found = path.stat()
+        except OSError:
+            traces.append((0, 0))
         else:
-            workers = sorted(_children(process.pid), key=_processor_time)
-            if not workers:
-                return False
-            os.kill(workers[0] if victim == "idle worker" else moments.choice(workers), signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
+            traces.append((found.st_mtime_ns, found.st_size))
+    return traces
+
+
+def _kill(main: int, workers: list[int], victim: str, moments: random.Random) -> bool:
+    """Whether there was somebody to kill."""
+    if victim == "main":
+        pids = [main]
+    elif victim == "all":
+        pids = [main, *workers]
+    elif victim == "worker":
+        pids = [moments.choice(workers)] if workers else []
+    else:
+        idle = _idle(workers)
+        pids = [moments.choice(idle)] if idle else []
+    hit = False
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            hit = True
+        except ProcessLookupError:
+            pass
+    return hit
 
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _idle(workers: list[int]) -> list[int]:
+    """Those that have started and do nothing, for a while at least: theirs is the next batch."""
+    for _ in range(20):
+        before = {pid: _processor_time(pid) for pid in workers}
+        time.sleep(0.05)
+        idle = [pid for pid, ticks in before.items() if ticks > 100 and _processor_time(pid) == ticks and _sleeps(pid)]
+        if idle:
+            return idle
+    return []
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
 
 
 def _processor_time(pid: int) -> int:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return int(fields[11]) + int(fields[12])
+    """In hundredths of a second."""
+    fields = _stat(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _sleeps(pid: int) -> bool:
+    return _stat(pid)[:1] == ["S"]
+
+
+def _gone(pid: int) -> bool:
+    end = time.monotonic() + ORPHANS
+    while time.monotonic() < end:
+        if _stat(pid)[:1] in ([], ["Z"]):
+            return True
+        time.sleep(0.01)
+    return False

@@ -28,7 +28,7 @@ from torch import nn
 
 from cisr.bench import Ready, Work
 from cisr.classroom.process import ONE_THREAD
-from cisr.classroom.worker import broken_by, messages_in, messages_out, receive, send
+from cisr.classroom.worker import broken_by, own_channels, receive, send
 from cisr.cmdp import InducedCMDP
 from cisr.students.config import Convolutional, Network, StudentConfig
 from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
@@ -130,7 +130,8 @@ def environment(work: Work) -> Env[Any, Any]:
 
 def main() -> None:
     """Learn for the benchmark: say when warmed up, wait for the start, answer with steps per second."""
-    outbox, inbox = messages_out(), receive(messages_in())
+    asked, outbox = own_channels()
+    inbox = receive(asked)
     try:
         work: Work = next(inbox)
         one_update = work.config.n_envs * work.config.n_steps

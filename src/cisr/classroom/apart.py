@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cisr.classroom.process import LOOK_EVERY, NOT_STARTED, Child, cannot_start
 from cisr.classroom.watch import STEP_TIMEOUT, Alarm, SharedWatch, check_step_timeout, too_slow
-from cisr.classroom.worker import Broken, broken_by, messages_in, messages_out, receive, send
+from cisr.classroom.worker import Broken, broken_by, own_channels, receive, send
 from cisr.errors import CisrError, TaskError
 from cisr.interrupts import users_errors
 from cisr.intervention import Intervention, Place
@@ -206,7 +206,8 @@ def _each(predicates: Any) -> Any:
 
 
 def main(page: int) -> None:
-    outbox, inbox = messages_out(), receive(messages_in())
+    asked, outbox = own_channels()
+    inbox = receive(asked)
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
     try:
         work = next(inbox)

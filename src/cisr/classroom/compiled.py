@@ -45,12 +45,7 @@ class CompiledLane(Lane):
         )
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
-        for k, student in enumerate(self.students):
-            if not np.isfinite(total.total_reward[k]) and self.errors[k] is None:
-                self.errors[k] = Breakdown(
-                    f"Student '{student.name}': its environment paid a reward that is not finite in unit {unit}: "
-                    f"the twin of task '{self.task.name}' must pay finite numbers."
-                )
+        self._check_rewards(total.total_reward, f"in unit {unit}")
         violations = violation(total.constraint_values)
         successes = total.outcomes[:, self.task.outcomes.index("success")]
         return learners, [
@@ -73,6 +68,7 @@ class CompiledLane(Lane):
         score = np.float32(np.nan if violation_score is None else violation_score)
         sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), score)
         total = jax.tree.map(lambda x: np.asarray(x, float), sums)
+        self._check_rewards(total.total_reward, f"once deployed ({name})")
         visits = np.asarray(seen, int)
         deployments = [
             Deployment(
@@ -92,6 +88,14 @@ class CompiledLane(Lane):
             deployments=tuple(None if error else d for error, d in zip(self.errors, deployments, strict=True)),
             failures=tuple(d.failures for d in deployments),
         )
+
+    def _check_rewards(self, totals: np.ndarray, when: str) -> None:
+        for k, student in enumerate(self.students):
+            if not np.isfinite(totals[k]) and self.errors[k] is None:
+                self.errors[k] = Breakdown(
+                    f"Student '{student.name}': its environment paid a reward that is not finite {when}: "
+                    f"the twin of task '{self.task.name}' must pay finite numbers."
+                )
 
     def _rules(self, interventions: Sequence[Intervention]) -> Rules:
         each = [self.cohort.supervised.rules(intervention) for intervention in interventions]

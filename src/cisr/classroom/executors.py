@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from cisr.classroom.process import LOOK_EVERY, Child, cannot_start
 from cisr.classroom.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, Lesson
 from cisr.classroom.watch import STEP_TIMEOUT, Alarm, too_slow
-from cisr.classroom.worker import GROWN, Broken, Job, Kept, Ready, events_of
+from cisr.classroom.worker import Broken, Grown, Job, Kept, Ready, events_of
 from cisr.errors import CisrError, described
 from cisr.interrupts import users_errors
 
@@ -42,14 +42,18 @@ class InThisProcess:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Batch, Event]]:
         for job in jobs:
-            try:
-                with Alarm(self._step_timeout, _too_slow(job, self._step_timeout)) as watch:
-                    for event in events_of(job, watch):
-                        yield job.batch, event
-            except CisrError:
-                raise
-            except users_errors() as error:
-                yield job.batch, Abandonment(described(error))
+            with Alarm(self._step_timeout, _too_slow(job, self._step_timeout)) as watch:
+                events = events_of(job, watch)
+                while (event := self._next(events)) is not None:
+                    yield job.batch, event
+
+    def _next(self, events: Iterator[Event]) -> Event | None:
+        try:
+            return next(events, None)
+        except CisrError:
+            raise
+        except users_errors() as error:
+            return Abandonment(described(error))
 
     def close(self) -> None:
         pass
@@ -97,7 +101,7 @@ class Processes:
                     if worker not in busy:  # nobody misses it
                         continue
                     job, attempt = busy.pop(worker)
-                    if cause == f"exit code {GROWN}":
+                    if worker.grown:
                         waiting.appendleft((job, 1))
                     elif attempt < ATTEMPTS:
                         waiting.appendleft((job, attempt + 1))
@@ -105,6 +109,8 @@ class Processes:
                         yield job.batch, _given_up(job.batch, worker, cause)
                 elif isinstance(message, Ready):
                     worker.ready = True
+                elif isinstance(message, Grown):
+                    worker.grown = True
                 else:
                     job, _ = busy[worker]
                     if isinstance(message, Broken):
@@ -154,6 +160,8 @@ class _Worker:
         self._lesson: Lesson | None = None
         self.ready = False
         """Whether it has said that it is."""
+        self.grown = False
+        """Whether it has said that it goes because it has grown too much."""
         self._listener = threading.Thread(target=self._listen, args=(arrivals,), daemon=True)
         try:
             self._listener.start()

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,9 @@ from cisr.errors import CisrError
 
 LOOK_EVERY = 0.5
 """Seconds between looks at processes that may be gone, or take too long."""
+
+PATIENCE = 5.0
+"""Seconds that a process has to end once it has closed its pipe."""
 
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -95,7 +99,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return _alive(self._process)
 
     def send(self, message: Any) -> None:
         assert self._process.stdin is not None
@@ -107,20 +111,19 @@ class Child:
         return receive(_LastWords(self._process))
 
     def kill(self) -> str:
-        """End it, with the processes that its environments have started; returns what it died of.
-
-        Where it has died already, its group is ended all the same: a system lends nobody the number of a group that
-        still has members.
-        """
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End it, with the processes that its environments have started, also where it has died already; returns what
+        it died of."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def died_of(self) -> str:
         """The same of one whose messages have ended: it is on its way, or has closed its pipe and lives on."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(LOOK_EVERY)
+        end = time.monotonic() + PATIENCE
+        while self.alive and time.monotonic() < end:
+            time.sleep(0.01)
         return self.kill()
 
     def close(self) -> None:
@@ -129,6 +132,16 @@ class Child:
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+
+
+def _alive(process: subprocess.Popen[bytes]) -> bool:
+    """It is left to be waited for: until then no other process and no other group has its number."""
+    if process.returncode is not None or not hasattr(os, "waitid"):
+        return process.poll() is None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:  # this process ignores what becomes of its children
+        return process.poll() is None
 
 
 class _LastWords:
@@ -153,7 +166,7 @@ class _LastWords:
     def _has_more(self) -> bool:
         """Waits until there is something to read, or the process is gone."""
         while True:
-            alive = self._process.poll() is None
+            alive = _alive(self._process)
             if self._ready.poll(LOOK_EVERY * 1000 if alive else 0):
                 return True
             if not alive:

@@ -30,8 +30,6 @@ from cisr.registrations import Registrations, registrations
 MOST_GROWTH = 2**28
 """Bytes by which a worker may grow after its first unit. Some simulators never give memory back: Box2D keeps 1.6 kB of
 every world that Lunar Lander has reset. Then a new worker takes over, from the checkpoint."""
-GROWN = 72
-"""Exit code of a worker that has grown by more."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -57,6 +55,10 @@ class Ready(NamedTuple):
     """The worker has started."""
 
 
+class Grown(NamedTuple):
+    """The worker has grown too much and goes; another one is to take over."""
+
+
 class Broken(NamedTuple):
     """The batch ended with an error that no single student is to blame for."""
 
@@ -79,19 +81,32 @@ def resident_bytes() -> int:
         return 0
 
 
-def messages_in() -> IO[bytes]:
-    """Standard input for messages alone: programs that environments start would read from it too."""
+class Channels(NamedTuple):
+    """Where a process hears from the one that started it, and answers."""
+
+    inbox: IO[bytes]
+    outbox: IO[bytes]
+
+
+def own_channels() -> Channels:
+    """Standard input and output for messages alone. What environments ask finds nobody who answers, what they print
+    goes to standard error, and the processes that they start hold neither: a message that they read would be lost, and
+    nobody would hear of the end of this process while one of them lives."""
     inbox = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    return inbox
-
-
-def messages_out() -> IO[bytes]:
-    """Standard output for messages alone: what environments print goes to standard error from now on."""
     outbox = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, sys.stdin.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return outbox
+    unheard, unread = os.pipe()
+    os.close(unheard)
+
+    def leave_them() -> None:
+        os.dup2(nowhere, inbox.fileno(), inheritable=False)
+        os.dup2(unread, outbox.fileno(), inheritable=False)  # a copy of this process that goes on breaks off there
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=leave_them)
+    return Channels(inbox, outbox)
 
 
 def send(stream: IO[bytes], message: Any) -> None:
@@ -173,35 +188,43 @@ def main(page: int) -> None:
     """`page` is the descriptor of the memory on which the classroom looks how long environments take."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the classroom decides when to stop
     watch = SharedWatch(page)
-    outbox = messages_out()
-    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(messages_in(), inbox), daemon=True).start()
-    send(outbox, Ready())
+    inbox, outbox = own_channels()
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(inbox, messages), daemon=True).start()
+    _tell(outbox, Ready())
     lesson: Lesson | Broken | None = None
     at_first: int | None = None  # bytes of memory after the first unit
     while True:
-        message = inbox.get()
+        message = messages.get()
         if isinstance(message, Lesson | Broken):
             lesson = message
             continue
         if isinstance(lesson, Broken):
-            send(outbox, lesson)
+            _tell(outbox, lesson)
             continue
         try:
             for event in events_of(message._replace(lesson=lesson), watch):
-                send(outbox, event)
+                _tell(outbox, event)
                 if isinstance(event, Checkpoint):
-                    inbox.get()
+                    messages.get()
                     at_first = at_first or resident_bytes()
                     if resident_bytes() - at_first > MOST_GROWTH:
-                        os._exit(GROWN)
-        except BrokenPipeError:
-            os._exit(1)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            send(outbox, broken_by(error))
+                        _tell(outbox, Grown())
+                        os._exit(0)
+        except BaseException as error:  # whatever it is, it is the user's: nobody else ends a worker by an error
+            _tell(outbox, broken_by(error))
 
 
-def _listen(stream: IO[bytes], inbox: queue.SimpleQueue[Any]) -> None:
-    for message in receive(stream):
-        inbox.put(message)
-    os._exit(0)
+def _tell(outbox: IO[bytes], message: Any) -> None:
+    try:
+        send(outbox, message)
+    except OSError:  # there is nobody to hear it, or an environment has closed what is not its own
+        os._exit(1)
+
+
+def _listen(stream: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
+    try:
+        for message in receive(stream):
+            messages.put(message)
+    finally:
+        os._exit(0)

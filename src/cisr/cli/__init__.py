@@ -42,7 +42,9 @@ def _run(words: list[str], debug: bool) -> int:
     try:
         check_folder()
         return app(words or ["--help"], standalone_mode=False) or 0
-    except Exception as error:
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # libraries have errors of their own beside Exception
         if debug:
             raise
         message, code = _answer(error, words)
@@ -50,7 +52,7 @@ def _run(words: list[str], debug: bool) -> int:
         return code
 
 
-def _answer(error: Exception, words: Sequence[str]) -> tuple[str, int]:
+def _answer(error: BaseException, words: Sequence[str]) -> tuple[str, int]:
     """What to say of an error, and the exit code."""
     if isinstance(error, CisrError):
         return str(error), 1 if isinstance(error, NobodyFinished) else 2

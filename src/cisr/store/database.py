@@ -20,6 +20,8 @@ from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_
 
 SQLITE_HEADER = b"SQLite format 3\0"
 LARGEST_SUM = 2**62
+BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What SQLite raises of a file; it quotes what is broken there, and Python cannot always read that."""
 KEPT = "Finished units are kept: mend this and run the same command again."
 
 
@@ -117,7 +119,7 @@ class Database:
         """Turn what the disk or SQLite says while one is to `read` or to `write` into one line."""
         try:
             yield
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (*BROKEN, OSError) as error:
             raise self._in_words(error, "read" if self._read_only else doing) from error
 
     # Checking
@@ -135,14 +137,14 @@ class Database:
                 yield f"its tables are not those of a store ({', '.join(map(repr, odd))})"
                 return
             totals = {name: (n, total) for name, n, total in self._execute("SELECT * FROM totals")}
-        except sqlite3.DatabaseError as error:
-            yield f"its pages cannot be read ({error})"
+        except BROKEN as error:
+            yield f"its pages cannot be read ({_one_line(error)})"
             return
         for table in TABLES:
             try:
                 yield from self._damaged_rows(table, totals.get(table))
-            except sqlite3.DatabaseError as error:
-                yield f"table {table} cannot be read ({error})"
+            except BROKEN as error:
+                yield f"table {table} cannot be read ({_one_line(error)})"
 
     def _damaged_rows(self, table: str, expected: tuple[int, int] | None) -> Iterator[str]:
         n_rows, total = 0, 0
@@ -317,13 +319,16 @@ class Database:
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
-    def _in_words(self, error: sqlite3.DatabaseError | OSError, doing: str) -> StoreError:
+    def _in_words(self, error: Exception, doing: str) -> StoreError:
+        if isinstance(error, UnicodeDecodeError):
+            return self._damaged(f"it holds text that is none ({error.reason})")
         if isinstance(error, sqlite3.DatabaseError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                return self._damaged(str(error))
-            said = f"Cannot {doing} {self._path}: {error}."
+                return self._damaged(_one_line(error))
+            said = f"Cannot {doing} {self._path}: {_one_line(error)}."
         else:
+            assert isinstance(error, OSError)
             said = f"Cannot {doing} {error.filename or self._path}: {error.strerror or error}."
         return StoreError(said if doing == "read" else f"{said} {KEPT}")
 
@@ -337,10 +342,15 @@ def _tidy_up(path: Path) -> None:
         if lock.take():
             with closing(sqlite3.connect(path)) as last:
                 last.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except (sqlite3.Error, OSError):  # then it stays, and does no harm
+    except (sqlite3.Error, OSError, UnicodeDecodeError):  # then it stays, and does no harm
         pass
     finally:
         lock.release()
+
+
+def _one_line(error: Exception) -> str:
+    """SQLite quotes what it finds, line breaks and all."""
+    return " ".join(str(error).split())
 
 
 def _row_checksum(table: str) -> str:
