@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.checks import check_function, check_in_all
+from cisr.checks import check_function, check_in_all, shown
 from cisr.classroom import (
     STEP_TIMEOUT,
     Batch,
@@ -46,6 +46,7 @@ from cisr.lesson import (
 from cisr.seeding import check_seed, derive_seed
 from cisr.statistics import standard_error
 from cisr.store import Round, Store, opened
+from cisr.store.meaning import making_sense_of
 from cisr.task import Task
 from cisr.teachers import GPUCB, Belief, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 
@@ -140,7 +141,8 @@ def _covering(numbers: Sequence[float]) -> tuple[float, float]:
 
 def policy_at(task: Task, parameters: Parameters) -> CurriculumPolicy:
     """The curriculum policy at a point of a task's search space."""
-    switching = Switching.from_parameters(parameters)
+    with making_sense_of(f"The study's point {shown(parameters)}"):  # a store may say anything
+        switching = Switching.from_parameters(parameters)
     patience = task.teaching.patience
     if patience is None:
         return switching

@@ -11,7 +11,7 @@ from typing import Any
 
 from cisr.checks import MOST_STUDENTS, shown
 from cisr.classroom import Batching, Deployment
-from cisr.curricula import Switching, fresh_starts
+from cisr.curricula import fresh_starts
 from cisr.errors import CisrError, StoreError
 from cisr.seeding import MAX_SEED
 from cisr.shapes import (
@@ -96,7 +96,8 @@ def _is_batching(value: Any) -> bool:
 
 _parameters = mapping(either(text, finite))
 _verdict = fields(
-    {"name": text, "counts": one_of(True, False), "status": text, "reason": text, "eventual": mapping(anything)}
+    {"name": text},
+    {"counts": one_of(True, False), "status": text, "reason": text, "eventual": mapping(anything)},
 )
 _published = either(lambda value: value is None, mapping(anything))
 
@@ -176,7 +177,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
     "rounds": {
         "study": text,
         "round": whole(),
-        "parameters": said_in_json(lambda value: _parameters(value) and made_by(Switching.from_parameters)(value)),
+        "parameters": said_in_json(_parameters),
         "told": whole(0, 1),
         "score": optional(finite),
         "sem": optional(number),
@@ -186,7 +187,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
         "study": text,
         "found": said_in_json(
             fields(
-                {"best": lambda value: _parameters(value) and made_by(Switching.from_parameters)(value)},
+                {"best": _parameters},
                 {"model": mapping(anything), "policy": mapping(anything), "belief": mapping(number)},
             )
         ),
