@@ -13,6 +13,7 @@ from cisr import Fixed
 from cisr.classroom import Abandonment, Batch, Enrolment, Lesson
 from cisr.classroom.executors import InThisProcess, Processes
 from cisr.classroom.worker import Job
+from cisr.testing import check_task
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,14 @@ def test_whatever_an_environment_raises_is_its_error(last_event, how):
     assert [error.message.split(": at a step: ")[1].startswith(SAID[how]) for error in end.errors] == [True, True]
     end = last_event(InThisProcess(), Fault("make_env", how, at=3, once=True))
     assert SAID[how] in end.errors[0].message and end.errors[1] is None
+
+
+@pytest.mark.parametrize("how", SAID)
+def test_whatever_an_environment_raises_breaks_a_promise(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("MISCHIEF", str(tmp_path / "mischief"))
+    monkeypatch.setenv("CALLS", "0")
+    Fault("step", how, at=1, once=False).tell(tmp_path / "mischief")
+    assert SAID[how].split(" ")[0] in str(check_task(faulty.gymnasium_lake))
 
 
 def test_environments_of_a_worker_cannot_reach_its_messages(pool, tmp_path, monkeypatch):

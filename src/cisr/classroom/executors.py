@@ -251,6 +251,8 @@ class _Worker:
     def alive(self) -> bool:
         if self._process.returncode is not None:
             return False
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return self._process.poll() is None
         try:  # it is left to be waited for: until then no other process and no other group has its number
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:  # an environment has this process ignore what becomes of its children
