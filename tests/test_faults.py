@@ -10,7 +10,7 @@ from faulty import Fault
 from full_disks import Case
 
 from cisr import Fixed
-from cisr.classroom import Abandonment, Batch, Enrolment, Lesson
+from cisr.classroom import Abandonment, Batch, Checkpoint, Enrolment, Lesson
 from cisr.classroom.executors import InThisProcess, Processes
 from cisr.classroom.worker import Job
 from cisr.testing import check_task
@@ -53,6 +53,17 @@ def test_whatever_an_environment_raises_is_its_error(last_event, how):
     assert [error.message.split(": at a step: ")[1].startswith(SAID[how]) for error in end.errors] == [True, True]
     end = last_event(InThisProcess(), Fault("make_env", how, at=3, once=True))
     assert SAID[how] in end.errors[0].message and end.errors[1] is None
+
+
+def test_a_twin_that_pays_no_number_once_its_student_is_deployed_is_no_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("MISCHIEF", str(tmp_path / "mischief"))
+    task = faulty.compiled_lake
+    students = (Enrolment(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1),)
+    job = Job(Lesson(task=task, lane="compiled"), Batch(name="a", enrolments=students), None)
+    for _, event in InThisProcess().run([job]):
+        if isinstance(event, Checkpoint) and event.unit == task.n_units:  # what deploys has not been compiled yet
+            Fault("twin.step", "a twin that pays no number", at=1, once=False).tell(tmp_path / "mischief")
+    assert event.deployments == (None,) and "not finite once deployed" in event.errors[0].message
 
 
 @pytest.mark.parametrize("how", SAID)
