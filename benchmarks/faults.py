@@ -1,15 +1,22 @@
-"""A hostile campaign: kills, damaged stores, bad input. What must never happen is a wrong result, or a traceback.
+"""A hostile campaign: kills, damaged stores, full disks, faulty environments, bad input.
 
-    python benchmarks/faults.py --kills 1000 --damages 1000 --inputs --json faults.json
+    python benchmarks/faults.py --kills 1000 --damages 1000 --disks 200 --environments 100 --inputs --json faults.json
 
+What must never happen is a wrong result, or a traceback.
 - *Kills*: small studies on both lanes lose their main process, all their processes, a worker or an idle worker to
-  SIGKILL, as they start or while they train, and go on until they are done. A unit that was on disk must still be
-  there, and every cell and weight of the finished store must be that of a study that nobody disturbed.
+  SIGKILL, at any time, after a unit or in the middle of a write, and go on until they are done. A unit that was on disk
+  must still be there, no worker may outlive its main process, and every cell and weight of the finished store must be
+  that of a study that nobody disturbed.
 - *Damages*: stores lose files, ends of files or single bits. Then reports are read and the same commands run again: the
   result must be the same as without the damage, or one line must say what is wrong; `cisr check` must overlook nothing.
+- *Disks* fill up under a store and its weights, or under the files that a command writes: one line, nothing lost, no
+  part of a file in the place of a whole one, and once there is room the result of a disk that was large enough.
+- *Environments* raise, hang, die, answer nonsense, fork, print and leak, on both lanes: one line, no other student's
+  numbers change, no process is left, and without the fault the same command ends well.
 - *Inputs*: wrong command lines, streams and Python calls. One line that says what is wrong, or our own error.
 
-Cases depend on `--seed` alone. A small part of each runs in the tests.
+Cases depend on `--seed` alone; a campaign goes on with another seed, which has other cases. A small part of each runs
+in the tests. `docs/results/faults.md` says what was found.
 """
 
 from __future__ import annotations

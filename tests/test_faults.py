@@ -7,11 +7,13 @@ import full_disks
 import pytest
 import tiny
 from faulty import Fault
+from full_disks import Case
 
 from cisr import Fixed
-from cisr.classroom import Abandonment, Batch, Enrolment, Lesson
+from cisr.classroom import Abandonment, Batch, Checkpoint, Enrolment, Lesson
 from cisr.classroom.executors import InThisProcess, Processes
 from cisr.classroom.worker import Job
+from cisr.testing import check_task
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,25 @@ def test_whatever_an_environment_raises_is_its_error(last_event, how):
     assert SAID[how] in end.errors[0].message and end.errors[1] is None
 
 
+def test_a_twin_that_pays_no_number_once_its_student_is_deployed_is_no_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("MISCHIEF", str(tmp_path / "mischief"))
+    task = faulty.compiled_lake
+    students = (Enrolment(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1),)
+    job = Job(Lesson(task=task, lane="compiled"), Batch(name="a", enrolments=students), None)
+    for _, event in InThisProcess().run([job]):
+        if isinstance(event, Checkpoint) and event.unit == task.n_units:  # what deploys has not been compiled yet
+            Fault("twin.step", "a twin that pays no number", at=1, once=False).tell(tmp_path / "mischief")
+    assert event.deployments == (None,) and "not finite once deployed" in event.errors[0].message
+
+
+@pytest.mark.parametrize("how", SAID)
+def test_whatever_an_environment_raises_breaks_a_promise(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("MISCHIEF", str(tmp_path / "mischief"))
+    monkeypatch.setenv("CALLS", "0")
+    Fault("step", how, at=1, once=False).tell(tmp_path / "mischief")
+    assert SAID[how].split(" ")[0] in str(check_task(faulty.gymnasium_lake))
+
+
 def test_environments_of_a_worker_cannot_reach_its_messages(pool, tmp_path, monkeypatch):
     """They may ask, close files, start processes and leave them behind: it is their own affair."""
     mischief = tmp_path / "mischief"
@@ -91,13 +112,14 @@ def test_cases_follow_from_a_seed_and_all_kinds_are_among_them():
 def test_a_disk_that_fills_up_loses_nothing_and_says_so(tmp_path):
     (tmp_path / "patient").mkdir()
     patient = damage.Patient.make(tmp_path / "patient")
-    mountable = full_disks.can_mount(tmp_path)
-    found = []
-    for seed in range(8):
-        folder = tmp_path / str(seed)
+    cases = [
+        Case("store", "bytes of a file", 40_960, "from nothing"),
+        Case("store", "bytes of a file", 45_056, "unfinished"),
+        Case("report --out", "bytes of a file", 20_480, "over an old one"),
+    ]
+    if full_disks.can_mount(tmp_path):
+        cases += [Case("store", "bytes", 131_072, "from nothing"), Case("store", "files", 4, "from nothing")]
+    for case in cases:
+        folder = tmp_path / str(case)
         folder.mkdir()
-        found.append(
-            (full_disks.drawn(seed, mountable), full_disks.suffer(full_disks.drawn(seed, mountable), patient, folder))
-        )
-    assert [(str(case), wrong) for case, (_, wrong) in found if wrong] == []
-    assert {full for _, (full, _) in found} == {True, False}
+        assert full_disks.suffer(case, patient, folder) == (True, []), case

@@ -22,6 +22,7 @@ from cisr.audit.agreement import disagreement, predicates
 from cisr.audit.excursions import twin_excursions
 from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
 from cisr.checks import check_whole
+from cisr.errors import words_of
 from cisr.interrupts import interrupts_told_apart, users_errors
 from cisr.intervention import Array, Intervention, Place
 from cisr.model import model_of
@@ -249,7 +250,7 @@ def _solitude(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
 
 
 def _raised(error: BaseException) -> str:
-    return f"raised {type(error).__name__}: {error}"
+    return f"raised {type(error).__name__}: {words_of(error)}"
 
 
 def _shown(state: Any) -> tuple[float, ...] | None:

@@ -122,7 +122,10 @@ def _train(
             full = True
             if "\n" in str(error) or not str(error).startswith("Cannot write"):
                 wrong.append(f"it says: {error}")
-        wrong += _condition(store, "on the full disk" if full else "on the disk")
+        if not full:
+            wrong += _condition(store, "at once")
+        else:  # where there is no room for what SQLite keeps beside a log, it cannot even be read
+            wrong += [what for what in _condition(store, "on the full disk") if "Cannot read" not in what]
     kept = units_on_disk(store)
     if kept < before:
         wrong.append(f"{before - kept} units lost")

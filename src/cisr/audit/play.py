@@ -17,7 +17,7 @@ import numpy as np
 from cisr.answers import check_environment
 from cisr.checks import shown
 from cisr.cmdp import InducedCMDPs
-from cisr.errors import CisrError, ConfigError, TaskError
+from cisr.errors import CisrError, ConfigError, TaskError, words_of
 from cisr.interrupts import users_errors
 from cisr.intervention import Intervention
 from cisr.seeding import derive_seed, generator
@@ -143,7 +143,7 @@ class Arena:
         except users_errors() as error:
             raise TaskError(
                 f"Task '{self._task.name}' under '{self._cmdp.intervention.name}' raised {type(error).__name__} at "
-                f"step {len(turns) + 1} of the episode with seed {seed}: {error}"
+                f"step {len(turns) + 1} of the episode with seed {seed}: {words_of(error)}"
             ) from error
 
     def _play(self, attacker: Attacker, seed: int, turns: list[Turn], who: str) -> Episode:

@@ -218,9 +218,12 @@ class Database:
         worth_tidying = not settled and not logged  # the log of a store that turns out to be damaged is left alone
         self._connect(":memory:")
         try:
-            address = path.resolve().as_uri() + ("?immutable=1" if settled else "?mode=ro")
-            with closing(sqlite3.connect(address, uri=True)) as file:
-                file.backup(self._connection)
+            try:
+                self._copy_from(path, immutable=settled)
+            except sqlite3.OperationalError:  # on a full disk there is no room for what SQLite keeps beside a file
+                if logged or settled:
+                    raise
+                self._copy_from(path, immutable=True)
             found = self._format()
             if found is None:
                 raise StoreError(self._not_a_store())
@@ -232,6 +235,11 @@ class Database:
         finally:
             if worth_tidying:
                 _tidy_up(path)
+
+    def _copy_from(self, path: Path, *, immutable: bool) -> None:
+        address = path.resolve().as_uri() + ("?immutable=1" if immutable else "?mode=ro")
+        with closing(sqlite3.connect(address, uri=True)) as file:
+            file.backup(self._connection)
 
     def _connect(self, address: str) -> None:
         self._connection = sqlite3.connect(address, isolation_level=None)
