@@ -17,6 +17,7 @@ from stores import cells, units_on_disk
 from cisr import Fixed, Store, compare
 from cisr.audit import audit
 from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, default_observe
+from cisr.classroom.apart import play_apart
 from cisr.classroom.executors import InThisProcess, Processes
 from cisr.classroom.worker import Job
 from cisr.cli import main
@@ -237,6 +238,22 @@ def test_in_this_process_an_audit_that_takes_too_long_is_interrupted(mischief):
         TaskError, match=r"^A step or reset of the environment of task 'stubborn-lake' took longer than 1 s"
     ):
         audit(stubborn.task, n_workers=0, step_timeout=1.0)
+
+
+@linux_only
+def test_what_was_killed_from_outside_is_played_once_more_and_says_nothing_twice(tmp_path):
+    def count_and_be_killed(task, path, tell):
+        """Dies of a kill in the middle, the first time."""
+        for number in range(4):
+            if number == 2 and not path.exists():
+                path.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            tell(number)
+        return "done"
+
+    heard = []
+    assert play_apart(count_and_be_killed, stubborn.task, tmp_path / "once", listen=heard.append) == "done"
+    assert heard == [0, 1, 2, 3]
 
 
 def test_played_apart_or_here_an_audit_says_the_same():

@@ -186,7 +186,7 @@ def test_no_name_in_the_database_leads_out_of_the_folder_of_weights(tmp_path, tr
         old_stores.FORMAT_3,
         3,
         ("batches", {"name": "../../home/treasure", "units": 1, "weights": name, "roster": []}),
-        ("batches", {"name": "a", "units": 1, "weights": name, "roster": ["a"]}),
+        ("batches", {"name": "a", "units": 1, "weights": name, "roster": []}),
     )
     path.with_name("s.weights").mkdir()
     with Store(path) as store:

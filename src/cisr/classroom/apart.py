@@ -8,8 +8,10 @@ Whoever plays is given the task first, with an eye on all that the user has writ
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,13 +27,20 @@ from cisr.registrations import registrations
 from cisr.task import Task, place_tabular, read_tabular
 from cisr.timed import Timed, looked_at_by
 
+log = logging.getLogger(__name__)
+
 ON_THE_CPU = {"JAX_PLATFORMS": "cpu"}
 """For what plays while this process holds an accelerator's memory."""
 Tell = Callable[..., None]
+ATTEMPTS = 2
 
 
 class Unanswered(TaskError):  # noqa: N818 (an error in name enough)
     """An environment that blocks, or that ended its process."""
+
+
+class Killed(Unanswered):
+    """Its process was killed, which only others do: it is tried once more."""
 
 
 class Work(NamedTuple):
@@ -74,16 +83,35 @@ def play_apart(
     limit = check_step_timeout(step_timeout)
     if n_workers == 0:
         return _play_here(play, task, arguments, limit, listen)
+    heard = 0
+
+    def hear(number: int, said: Said) -> None:
+        nonlocal heard
+        if number == heard:  # who is tried once more says it all again
+            heard += 1
+            listen(*said.arguments)
+
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _play_there(Work(play, task, arguments), limit, hear, environment)
+        except Killed:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _play_there(work: Work, limit: float, hear: Callable[[int, Said], None], environment: Mapping[str, str]) -> Any:
     child = Child("cisr.classroom.apart", PYGAME_HIDE_SUPPORT_PROMPT="1", **environment)
     arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    listener = threading.Thread(target=_hear, args=(child, arrivals), daemon=True)
+    listener = threading.Thread(target=_listen, args=(child, arrivals), daemon=True)
+    said = 0
     try:
         listener.start()
         child.send(registrations())
-        child.send(Work(play, task, arguments))
+        child.send(work)
         while True:
             if child.watch.overdue(limit):
-                raise Unanswered(_capital(f"{too_slow(task.name, limit)}."))
+                raise Unanswered(_capital(f"{too_slow(work.task.name, limit)}."))
             try:
                 message = arrivals.get(timeout=LOOK_EVERY)
             except queue.Empty:
@@ -91,9 +119,10 @@ def play_apart(
             if isinstance(message, Done):
                 return message.result
             if isinstance(message, Said):
-                listen(*message.arguments)
+                hear(said, message)
+                said += 1
             else:
-                raise _error_of(message, task, child)
+                raise _error_of(message, work.task, child)
     finally:
         child.kill()
         listener.join()
@@ -103,18 +132,19 @@ def play_apart(
 def _play_here(play: Callable[..., Any], task: Task, arguments: tuple[Any, ...], limit: float, listen: Tell) -> Any:
     with Alarm(limit, complaint := too_slow(task.name, limit)) as alarm, looked_at_by(alarm):
         try:
-            return play(timed(task), *arguments, listen)
-        except CisrError as error:
+            result = play(timed(task), *arguments, listen)
+        except CisrError:
             if not alarm.rung:
                 raise
-            raise Unanswered(_capital(f"{complaint}.")) from error
         except users_errors() as error:
             if not alarm.rung:
                 raise _raised(task, broken_by(error)) from error
-            raise Unanswered(_capital(f"{complaint}.")) from error
+    if alarm.rung:  # also where the error was taken for an answer
+        raise Unanswered(_capital(f"{complaint}."))
+    return result
 
 
-def _hear(child: Child, arrivals: queue.SimpleQueue[Any]) -> None:
+def _listen(child: Child, arrivals: queue.SimpleQueue[Any]) -> None:
     for message in child.messages():
         arrivals.put(message)
     arrivals.put(None)
@@ -128,7 +158,8 @@ def _error_of(message: Any, task: Task, child: Child) -> CisrError:
     cause = child.died_of()
     if cause == f"exit code {NOT_STARTED}":
         return CisrError(cannot_start(cause))
-    return Unanswered(f"The environment of task '{task.name}' ended the process in which it was played ({cause}).")
+    kind = Killed if cause == f"signal {signal.SIGKILL}" else Unanswered
+    return kind(f"The environment of task '{task.name}' ended the process in which it was played ({cause}).")
 
 
 def _raised(task: Task, broken: Broken) -> TaskError:
@@ -149,11 +180,12 @@ def rehearse(task: Task, n_workers: int | None, step_timeout: float) -> None:
     raises is for its students to say. Asked again, it is not made again."""
     if any(known is task.make_env for known in _known):
         return
-    with contextlib.suppress(CisrError):
-        try:
-            play_apart(_make, task, n_workers=n_workers, step_timeout=step_timeout)
-        except Unanswered as error:
-            raise error from None
+    try:
+        play_apart(_make, task, n_workers=n_workers, step_timeout=step_timeout)
+    except Unanswered:
+        raise
+    except CisrError as error:
+        log.debug("An environment could not be made: %s", error)
     _known.append(task.make_env)
 
 

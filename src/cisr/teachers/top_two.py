@@ -46,7 +46,8 @@ class Judged(NamedTuple):
 
 @final
 class TopTwo(Teacher):
-    """See the module. The first points are each intervention alone, then random ones up to `n_initial`.
+    """See the module. The first points take the interventions in turn, each as the first one once, then random ones up
+    to `n_initial`: so few students say most where all beginnings and all ends are among them.
 
     A failed class (score None) counts as one student with the lowest score seen, and a policy with more failed classes
     than others is not returned unless all are like that.
@@ -63,7 +64,10 @@ class TopTwo(Teacher):
 
     def _propose(self, n: int) -> list[Parameters]:
         told = len(self._trials)
-        points = [self._initial(k) for k in range(told, min(told + n, self.n_initial))]
+        points = self._in_turn(told)[:n]
+        points += [
+            random_point(self.space, self.seed, k) for k in range(told + len(points), min(told + n, self.n_initial))
+        ]
         if all(trial.score is None for trial in self._trials):
             points += [random_point(self.space, self.seed, k) for k in range(told + len(points), told + n)]
         tried = [dict(point) for point in dict.fromkeys(self._key(trial.parameters) for trial in self._trials)]
@@ -107,13 +111,19 @@ class TopTwo(Teacher):
             ],
         }
 
-    def _initial(self, number: int) -> Parameters:
-        """Each intervention alone, then random points."""
-        point = random_point(self.space, self.seed, number)
+    def _in_turn(self, told: int) -> list[Parameters]:
+        """What is left of the first design: interventions in turn, from each of them on; thresholds are random."""
         choices = self.space.choices
-        if number < len(choices[0].options):
-            point |= {p.name: p.options[number] for p in choices}
-        return point
+        options = choices[0].options
+        tried = {tuple(trial.parameters[p.name] for p in choices) for trial in self._trials}
+        turns = [
+            tuple(options[(first + k) % len(options)] for k in range(len(choices))) for first in range(len(options))
+        ]
+        left = [turn for turn in turns if turn not in tried]
+        return [
+            random_point(self.space, self.seed, told + k) | dict(zip([p.name for p in choices], turn, strict=True))
+            for k, turn in enumerate(left)
+        ]
 
     def _key(self, point: Parameters) -> Key:
         """The same for equal points, whatever the order of their entries."""
