@@ -24,8 +24,13 @@ TASKS = {"gymnasium": "tiny:task", "compiled": "tiny:compiled"}
 """A task for each lane."""
 VICTIMS = ("main", "all", "worker", "worker", "idle worker", "idle worker")
 """Who loses a worker goes on, so there are many of these in one run, and one of the others at its end."""
-TWICE = ("was killed 2 times", "A worker process cannot start (signal 9)")
-"""What a study says that has lost a worker twice in one unit: then it stops, and goes on when it is run again."""
+STOPPED = (
+    "was killed 2 times",
+    "A worker process cannot start (signal 9)",
+    "ended the process in which it was played (signal 9)",
+)
+"""What a study says that has lost a worker twice in one unit, or a process in which environments are only looked at:
+then it stops, and goes on when it is run again."""
 LONGEST_START = 6.0
 """Seconds after which a worker that has the processor for itself has finished its first unit."""
 LONGEST_WAIT, LONGEST_END = 120.0, 600.0
@@ -112,7 +117,7 @@ def _run(store: Path, lane: str, most: int, moments: random.Random) -> tuple[lis
             return outcomes, False, f"did not end within {LONGEST_END:g} s"
         said.seek(0)
         words = said.read().decode(errors="replace")
-    stopped = bool(outcomes) and any(reason in words for reason in TWICE)
+    stopped = bool(outcomes) and any(reason in words for reason in STOPPED)
     wrong = process.returncode != 0 and not stopped
     return outcomes, not stopped, f"exit code {process.returncode}: {words[-500:]}" if wrong else ""
 

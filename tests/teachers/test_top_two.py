@@ -102,12 +102,14 @@ def test_seeds_differ():
 
 
 def test_promising_policies_are_tried_again_and_hopeless_ones_are_not():
-    tries = Counter(json.dumps(trial.parameters) for trial in searched(50).trials)
-    best, n = tries.most_common(1)[0]
-    assert n >= 5
-    assert path_of(json.loads(best), SPACE).interventions[0] != "C"
-    begun_with_c = sum(n for point, n in tries.items() if path_of(json.loads(point), SPACE).interventions[0] == "C")
-    assert begun_with_c <= 6
+    most, begun_with_c = 0, 0
+    for seed in range(3):
+        tries = Counter(json.dumps(trial.parameters) for trial in searched(40, seed=seed).trials)
+        best, n = tries.most_common(1)[0]
+        assert path_of(json.loads(best), SPACE).interventions[0] != "C"
+        most += n
+        begun_with_c += sum(n for p, n in tries.items() if path_of(json.loads(p), SPACE).interventions[0] == "C")
+    assert most >= 15 and begun_with_c <= 18  # of 120 students, of whom chance would give C 40
 
 
 def test_it_finds_what_is_good():
