@@ -43,7 +43,7 @@ SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 sys.path.insert(0, str(SUPPORT))
 
 from cisr.cli import main as command_line  # noqa: E402
-from cisr.errors import CisrError  # noqa: E402
+from cisr.core.errors import CisrError  # noqa: E402
 
 Judged = tuple[str, str]
 """What was tried, and what was wrong with it; nothing if all was well."""

@@ -18,15 +18,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation
-from cisr.classroom.worker import Job, events_of
+from cisr.core.errors import CisrError
+from cisr.core.task import Task
 from cisr.curricula import Switching
-from cisr.errors import CisrError
-from cisr.lesson import make_lesson, new_student
-from cisr.study import search_space
-from cisr.task import Task
+from cisr.experiments.study import search_space
 from cisr.tasks import get_task
 from cisr.teachers import RandomSearch
+from cisr.training import Batch, Checkpoint, Enrolment, Graduation
+from cisr.training.new_students import new_student
+from cisr.training.setup import make_lesson
+from cisr.training.worker import Job, events_of
 
 
 def main() -> None:

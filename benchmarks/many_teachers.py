@@ -22,17 +22,18 @@ from typing import Any
 
 from rich.console import Console
 
-from cisr.classroom import Classroom
 from cisr.cli.comparing import parse_curricula
-from cisr.compare import LEARNED, enrol
-from cisr.errors import CisrError, ConfigError
-from cisr.lesson import deployed, make_lesson, settle
-from cisr.report.tables import differences_table
-from cisr.reproduced import reproduced_row, told_apart
+from cisr.core.errors import CisrError, ConfigError
+from cisr.core.task import Task
+from cisr.experiments.compare import LEARNED, enrol
+from cisr.experiments.reproduced import reproduced_row, told_apart
+from cisr.experiments.study import Study, random_teacher, run_together
 from cisr.store import Store
-from cisr.study import Study, random_teacher, run_together
-from cisr.task import Task
+from cisr.store.runs import deployed, settle
 from cisr.tasks import get_task
+from cisr.training import Classroom
+from cisr.training.setup import make_lesson
+from cisr.view.tables import differences_table
 
 PAPERS_RANDOM_POLICIES = 10
 

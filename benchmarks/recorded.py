@@ -17,9 +17,9 @@ from statistics import fmean
 
 import numpy as np
 
+from cisr.core.errors import ConfigError
 from cisr.curricula import Switching
 from cisr.curricula.space import Parameters, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers.base import encode
 
 TABLE = Path(__file__).parent / "landscapes" / "frozen-lake-cnn.csv.gz"

@@ -11,7 +11,7 @@ rounds with restarted environments, multipliers by exponentiated gradient after 
 switch of the intervention, the time limit as a terminal state, and the rule that ends the deployment in M. Shared code:
 the CMDP, the curriculum policy and the multipliers' step. Written anew on the Stable-Baselines3 side: the learner
 (policy, rollouts, advantages, loss), the accounts of episodes, the loop over units and the deployment. What cannot be
-made equal is said in `cisr.bench.sb3`.
+made equal is said in `cisr.experiments.bench.sb3`.
 
 A large p-value alone shows nothing with a handful of students: look at the interval of the difference as well.
 """
@@ -50,17 +50,17 @@ from cisr import (
     compare,
     get_task,
 )
-from cisr.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
-from cisr.classroom import Batch, Checkpoint, Event, default_observe
 from cisr.cli.comparing import parse_curricula
-from cisr.compare import summarise_group
-from cisr.constraints import violation
-from cisr.differences import Pair, differences
-from cisr.report.tables import shown
-from cisr.report.words import missing
-from cisr.seeding import check_seed, derive_seed, generator
+from cisr.core.constraints import violation
+from cisr.core.seeding import check_seed, derive_seed, generator
+from cisr.experiments.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
+from cisr.experiments.compare import summarise_group
+from cisr.experiments.differences import Pair, differences
 from cisr.students.config import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
+from cisr.training import Batch, Checkpoint, Event, default_observe
+from cisr.view.tables import shown
+from cisr.view.words import missing
 
 FL_A = Switching(
     interventions=("SR1", "SR2", "HR"),

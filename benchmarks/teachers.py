@@ -33,8 +33,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cisr.core.errors import CisrError
 from cisr.curricula.space import Parameters, SearchSpace
-from cisr.errors import CisrError
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 from recorded import TABLE, Recorded, lake_space
 

@@ -19,7 +19,7 @@ def flown(box2d, tmp_path_factory):
     import tiny
 
     from cisr import Fixed, compare
-    from cisr.reproduce import published_teachers
+    from cisr.experiments.reproduce import published_teachers
 
     path = tmp_path_factory.mktemp("flown") / "store.sqlite"
     curricula = {"LL-A": published_teachers("lunar-lander")["LL-A"], "none": Fixed("none")}

@@ -20,9 +20,9 @@ from cisr import (
     ToStart,
 )
 from cisr import compare as compare_curricula
-from cisr.cmdp import InducedCMDP
-from cisr.errors import AnswerError, TaskError
-from cisr.preflight import check_state_functions
+from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.cmdp.preflight import check_state_functions
+from cisr.core.errors import AnswerError, TaskError
 
 STUDENT = StudentConfig(
     network=Perceptron(hidden=(4,)), n_envs=2, n_steps=8, n_minibatches=2, n_epochs=1, rounds_per_unit=1,
@@ -158,7 +158,7 @@ def test_failures_of_a_students_other_environments_count_in_the_step_in_which_on
             return GOOD
 
     task = corridor(Twins, danger=lambda move: move.state[..., 0] >= 6, interventions=corridor().interventions)
-    from cisr.cmdp import InducedCMDPs
+    from cisr.cmdp.gymnasium import InducedCMDPs
 
     broken = []
     row = InducedCMDPs(

@@ -6,12 +6,12 @@ import json
 import pytest
 import tiny
 
-import cisr.bench
+import cisr.experiments.bench
 from cisr import Perceptron, Population
-from cisr.bench import LANES, bench
-from cisr.bench.table import what_is_compared
 from cisr.cli import main
+from cisr.experiments.bench import LANES, bench
 from cisr.students.config import student_of
+from cisr.view.bench_table import what_is_compared
 
 
 def test_every_lane_has_a_rate_and_each_of_ours_a_ratio():
@@ -34,8 +34,10 @@ def test_every_lane_has_a_rate_and_each_of_ours_a_ratio():
 
 
 def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(cisr.bench, "find_spec", lambda name: None if name == "stable_baselines3" else object())
-    monkeypatch.setattr(cisr.bench.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(
+        cisr.experiments.bench, "find_spec", lambda name: None if name == "stable_baselines3" else object()
+    )
+    monkeypatch.setattr(cisr.experiments.bench.os, "cpu_count", lambda: 1)
     with pytest.raises(SystemExit) as stop:
         main(
             ["bench", "tiny:task", "--seconds", "0.5", "--repetitions", "1", "--json", str(tmp_path / "bench.json")],

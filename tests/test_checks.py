@@ -9,10 +9,10 @@ import pytest
 import tiny
 
 from cisr import Fixed, Perceptron, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, compare
-from cisr.checks import check_number, check_whole
+from cisr.core.checks import check_number, check_whole
+from cisr.core.errors import ConfigError
 from cisr.curricula import Patient
-from cisr.errors import ConfigError
-from cisr.identity import describe, describe_student
+from cisr.store.provenance import describe, describe_student
 
 
 @pytest.mark.parametrize("three", [3, np.int64(3), np.uint8(3), np.array(3)])

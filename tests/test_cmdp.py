@@ -15,10 +15,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cisr  # noqa: F401 (registers the environments)
-from cisr.cmdp import InducedCMDP, InducedCMDPs
-from cisr.errors import ConfigError, TaskError
-from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
-from cisr.task import Task
+from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
+from cisr.core.errors import ConfigError, TaskError
+from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
+from cisr.core.task import Task
 
 LEFT, RIGHT = 0, 1
 END = 9

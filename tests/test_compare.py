@@ -21,11 +21,11 @@ from cisr import (
     compare,
     load_student,
 )
-from cisr.classroom import Deployment, charged_score
-from cisr.compare import measure_groups, summarise_group, summarise_groups
-from cisr.report.figures import learning_curves
-from cisr.report.summary import summary_table
-from cisr.report.tables import comparison_table
+from cisr.experiments.compare import measure_groups, summarise_group, summarise_groups
+from cisr.training import Deployment, charged_score
+from cisr.view.figures import learning_curves
+from cisr.view.summary import summary_table
+from cisr.view.tables import comparison_table
 
 TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
 

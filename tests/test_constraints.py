@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr.constraints import Account, book, opening, tolerances, value
-from cisr.intervention import Intervention, Rewind
+from cisr.core.constraints import Account, book, opening, tolerances, value
+from cisr.core.intervention import Intervention, Rewind
 
 
 def play(form, events, tolerance, xp=np):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cisr.differences import Pair, against, against_the_others, differences
-from cisr.statistics import holm
+from cisr.experiments.differences import Pair, against, against_the_others, differences
+from cisr.experiments.statistics import holm
 
 
 def tell(**groups):

@@ -10,10 +10,10 @@ from faulty import Fault
 from full_disks import Case
 
 from cisr import Fixed
-from cisr.classroom import Abandonment, Batch, Checkpoint, Enrolment, Lesson
-from cisr.classroom.executors import InThisProcess, Processes
-from cisr.classroom.worker import Job
 from cisr.testing import check_task
+from cisr.training import Abandonment, Batch, Checkpoint, Enrolment, Lesson
+from cisr.training.executors import InThisProcess, Processes
+from cisr.training.worker import Job
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from cisr import ConfigError
-from cisr.files import check_targets, write_text, writing
+from cisr.system.files import check_targets, write_text, writing
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):

@@ -9,9 +9,9 @@ import gymnasium
 import pytest
 from gymnasium.envs.registration import WrapperSpec
 
-from cisr.fingerprint import fingerprint, fingerprint_of_environment
-from cisr.identity import identity
-from cisr.lesson import make_lesson
+from cisr.store.fingerprint import fingerprint, fingerprint_of_environment
+from cisr.store.provenance import identity
+from cisr.training.setup import make_lesson
 
 HELPERS = '''
 """Things that a user keeps in a module of their own."""
@@ -485,7 +485,7 @@ def test_nothing_that_a_user_keeps_stops_it(read, what):
 
 
 def test_what_is_too_large_is_said(monkeypatch):
-    monkeypatch.setattr("cisr.fingerprint.reader.MOST_READ", 100)
+    monkeypatch.setattr("cisr.store.fingerprint.reader.MOST_READ", 100)
     many = [object() for _ in range(1000)]
     assert "too large" in fingerprint(lambda: many).unknown[0]
     numbers = list(range(1000))
@@ -496,7 +496,7 @@ def test_lambdas_on_one_line_are_told_apart_without_columns(tmp_path):
     import subprocess
 
     (tmp_path / "lab.py").write_text("a, b = (lambda s: s > 3), (lambda s: s > 7)\n")
-    code = "import lab\nfrom cisr.fingerprint import fingerprint as f\nassert f(lab.a) != f(lab.b)"
+    code = "import lab\nfrom cisr.store.fingerprint import fingerprint as f\nassert f(lab.a) != f(lab.b)"
     paths = ":".join([str(tmp_path), *sys.path])
     environ = {"PYTHONNODEBUGRANGES": "1", "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)

@@ -9,8 +9,8 @@ import tiny
 from cisr import ConfigError, Fixed, Store, StoreError, StudentConfig, Study, compare, explorer, random_teacher
 from cisr.cli.comparing import parse_curricula
 from cisr.curricula import save_policy
-from cisr.identity import describe_student
-from cisr.lesson import student_config
+from cisr.store.provenance import describe_student
+from cisr.training.new_students import student_config
 
 SR1 = {"SR1": Fixed("SR1")}
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr.errors import ConfigError
-from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
 
 
 def always(state):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cisr import ConfigError, Task, get_task
-from cisr.model import FiniteModel, model_of
+from cisr.core.model import FiniteModel, model_of
 
 LAKE = get_task("frozen-lake")
 

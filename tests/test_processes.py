@@ -16,14 +16,14 @@ from stores import cells, units_on_disk
 
 from cisr import Fixed, Store, compare
 from cisr.audit import audit
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, default_observe
-from cisr.classroom.apart import play_apart
-from cisr.classroom.executors import InThisProcess, Processes
-from cisr.classroom.worker import Job
 from cisr.cli import main
-from cisr.errors import NobodyFinished, TaskError
-from cisr.seeding import derive_seed
+from cisr.core.errors import NobodyFinished, TaskError
+from cisr.core.seeding import derive_seed
 from cisr.testing import check_task
+from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, default_observe
+from cisr.training.apart import play_apart
+from cisr.training.executors import InThisProcess, Processes
+from cisr.training.worker import Job
 
 SUPPORT = Path(__file__).parent / "support"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -85,7 +85,7 @@ def mischief(tmp_path, monkeypatch):
     """Tells environments where to misbehave and how, also those of workers that have started."""
     path = tmp_path / "mischief"
     monkeypatch.setenv("MISCHIEF", str(path))
-    monkeypatch.setattr("cisr.classroom.apart._known", [])  # these environments answer at one time and not at another
+    monkeypatch.setattr("cisr.training.apart._known", [])  # these environments answer at one time and not at another
     return lambda where, how: stubborn.tell(path, where, how)
 
 
@@ -202,7 +202,7 @@ def test_an_environment_that_blocks_or_crashes_beside_training_ends_the_command_
 
 
 def test_a_renderer_that_crashes_after_training_takes_no_result_with_it(tmp_path, capfd, mischief, monkeypatch):
-    from cisr.report import film
+    from cisr.view import film
 
     monkeypatch.setattr(film, "check_film", lambda *given, **how: None)
     mischief("render", "crash")

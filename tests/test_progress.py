@@ -7,16 +7,16 @@ import tiny
 from rich.console import Console
 
 from cisr import Fixed, Store, compare
-from cisr.classroom import Batch, Checkpoint, Graduation, Progress
-from cisr.compare import enrol
-from cisr.progress import QUIET_SECONDS, Meter
+from cisr.experiments.compare import enrol
+from cisr.training import Batch, Checkpoint, Graduation, Progress
+from cisr.view.progress import QUIET_SECONDS, Meter
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Seconds that pass when told to."""
     now = [0.0]
-    monkeypatch.setattr("cisr.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("cisr.view.progress.time.monotonic", lambda: now[0])
     return now
 
 

@@ -5,8 +5,9 @@ import pytest
 import tiny
 
 from cisr import ConfigError, Store, Transcript, get_task
-from cisr.reproduce import baselines, n_students_in_all, publication, reproduce
-from cisr.reproduced import PublishedRow, measures, reproduced_row
+from cisr.core.publication import PublishedRow
+from cisr.experiments.reproduce import baselines, n_students_in_all, publication, reproduce
+from cisr.experiments.reproduced import measures, reproduced_row
 from cisr.tasks.frozen_lake import PAPER_TEACHING
 
 TASK = dataclasses.replace(

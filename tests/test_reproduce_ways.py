@@ -7,12 +7,12 @@ import pytest
 import tiny
 
 from cisr import Store, explorer, get_task
-from cisr.classroom import Graduation
 from cisr.cli import main
 from cisr.cli.console import Scale, Way
 from cisr.cli.reproducing import _parts
-from cisr.report.page import write_page
-from cisr.reproduce import n_students_in_all, publication, random_studies, teacher_studies
+from cisr.experiments.reproduce import n_students_in_all, publication, random_studies, teacher_studies
+from cisr.training import Graduation
+from cisr.view.page import write_page
 
 COUNTS = {"teachers": 2, "students": 1}
 
@@ -104,7 +104,7 @@ def test_it_is_resumed_and_says_both_tables_and_one_beside_the_other(both, monke
     def refuse(*_):
         raise AssertionError("a student is trained twice")
 
-    monkeypatch.setattr("cisr.progress.Meter.__call__", refuse)
+    monkeypatch.setattr("cisr.view.progress.Meter.__call__", refuse)
     assert reproduce(monkeypatch, folder) == told
     printed = capfd.readouterr().out
     order = ("Table 6 of the paper): mean", "ours: our students and teacher: mean", "The paper's way and ours: mean")
@@ -117,7 +117,7 @@ def test_it_is_resumed_and_says_both_tables_and_one_beside_the_other(both, monke
 
 
 def test_an_interrupted_run_goes_on_with_our_way(both, tmp_path, monkeypatch):
-    from cisr.reproduce import reproduce as real
+    from cisr.experiments.reproduce import reproduce as real
 
     graduated = []
 
@@ -131,7 +131,7 @@ def test_an_interrupted_run_goes_on_with_our_way(both, tmp_path, monkeypatch):
         return real(task, store, **options | ours)
 
     with monkeypatch.context() as patch:
-        patch.setattr("cisr.reproduce.reproduce", interrupted)
+        patch.setattr("cisr.experiments.reproduce.reproduce", interrupted)
         papers = reproduce(patch, tmp_path, code=130)
     assert papers == {name: value for name, value in both[1].items() if name != "ours"}
     begun = [t for t in contents(tmp_path / "store-explorer.sqlite")[0] if t.deployment]

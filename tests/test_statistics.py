@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cisr import statistics
-from cisr.statistics import (
+from cisr.experiments import statistics
+from cisr.experiments.statistics import (
     LEVEL,
     chance,
     difference_interval,

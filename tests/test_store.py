@@ -8,7 +8,13 @@ import pytest
 import tiny
 from safetensors.numpy import save_file
 
-from cisr.classroom import (
+from cisr.core.errors import StoreError
+from cisr.curricula import Bandit, Fixed
+from cisr.store import Round, Store
+from cisr.store.rows import as_json, from_unit, identity
+from cisr.store.schema import FORMAT
+from cisr.store.weights import file_name
+from cisr.training import (
     Abandonment,
     Batch,
     Breakdown,
@@ -19,12 +25,6 @@ from cisr.classroom import (
     UnitLog,
     UnitRecord,
 )
-from cisr.curricula import Bandit, Fixed
-from cisr.errors import StoreError
-from cisr.store import Round, Store
-from cisr.store.rows import as_json, from_unit, identity
-from cisr.store.schema import FORMAT
-from cisr.store.weights import file_name
 
 
 def one_batch(enrolments):

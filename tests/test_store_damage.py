@@ -9,7 +9,7 @@ import old_stores
 import pytest
 
 from cisr.cli import main
-from cisr.errors import StoreError
+from cisr.core.errors import StoreError
 from cisr.store import Store
 from cisr.store.check import check, mend
 from cisr.store.database import Database

@@ -12,12 +12,12 @@ import old_stores
 import pytest
 import tiny
 
-from cisr.classroom import Batch, Checkpoint, Enrolment, UnitLog, UnitRecord
 from cisr.cli import main
+from cisr.core.errors import ConfigError, StoreError
 from cisr.curricula import Fixed
-from cisr.errors import ConfigError, StoreError
 from cisr.store import Store
 from cisr.store.weights import Weights, file_name
+from cisr.training import Batch, Checkpoint, Enrolment, UnitLog, UnitRecord
 
 UNIT = UnitLog(
     unit=1,

@@ -6,12 +6,12 @@ import pytest
 import tiny
 
 from cisr import CisrError, ConfigError, NobodyFinished, Observation, Population, Store, Study, random_teacher
-from cisr.classroom import Transcript, default_observe
-from cisr.study import search_space, summarise
+from cisr.experiments.study import search_space, summarise
+from cisr.training import Transcript, default_observe
 
 
 def transcript(return_, error=None):
-    from cisr.classroom import Deployment
+    from cisr.training import Deployment
 
     deployment = Deployment(
         under="none", steps=1, episodes=1, mean_return=return_, score=return_, failures=0, rescues=0, outcomes={}

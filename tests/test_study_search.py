@@ -7,7 +7,7 @@ import tiny
 
 from cisr import CisrError, Observation, Patient, Store, Study, Switching, Teaching, get_task, random_teacher
 from cisr.curricula import policy_from_json
-from cisr.study import search_space
+from cisr.experiments.study import search_space
 from cisr.tasks import papers_kind
 from cisr.teachers import GPUCB
 

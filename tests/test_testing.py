@@ -13,7 +13,7 @@ from classics import cart_pole, mountain_car, taxi
 from holes import World, brink, place, read, sled
 
 from cisr import Intervention, Place, Rewind, ToStart, get_task
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.testing import check_task
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "02_bring_your_own.py"

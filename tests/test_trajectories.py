@@ -9,10 +9,9 @@ import pytest
 import tiny
 
 from cisr import Fixed, Store, compare
-from cisr.cmdp import InducedCMDP
-from cisr.errors import ConfigError
-from cisr.report.figures import rescues_figure
-from cisr.trajectories import (
+from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.core.errors import ConfigError
+from cisr.experiments.trajectories import (
     MOST_POINTS,
     N_EPISODES,
     Trajectory,
@@ -20,6 +19,7 @@ from cisr.trajectories import (
     play,
     trajectory,
 )
+from cisr.view.figures import rescues_figure
 
 TASK = tiny.lander
 pytestmark = pytest.mark.usefixtures("box2d")
@@ -81,7 +81,7 @@ def test_a_comparison_keeps_episodes_of_its_students_and_plays_nothing_twice(flo
         first = store.trajectories()
         names = [t.name for t in store.transcripts()]
         assert {name: len(episodes) for name, episodes in first.items()} == dict.fromkeys(names, N_EPISODES)
-        monkeypatch.setattr("cisr.trajectories.episodes", None)
+        monkeypatch.setattr("cisr.experiments.trajectories.episodes", None)
         compare(TASK, {"none": Fixed("none")}, n_students=2, store=store, n_workers=0)
         assert store.trajectories() == first
 

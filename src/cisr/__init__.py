@@ -3,11 +3,13 @@
 import importlib.util
 from typing import Any
 
-from cisr import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
+from cisr.system import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
 
 # isort: split
-from cisr.classroom import Deployment, Transcript, UnitLog
-from cisr.compare import Comparison, Row, compare
+from cisr.core.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
+from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
+from cisr.core.task import Move, Task, Teaching, Transition
+from cisr.core.version import __version__
 from cisr.curricula import (
     Bandit,
     CurriculumPolicy,
@@ -20,17 +22,14 @@ from cisr.curricula import (
     load_policy,
     save_policy,
 )
-from cisr.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
-from cisr.intervention import NONE, Intervention, Place, Rewind, ToStart
-from cisr.lesson import load_student
-from cisr.statistics import Estimate, Share
+from cisr.experiments.compare import Comparison, Row, compare
+from cisr.experiments.statistics import Estimate, Share
+from cisr.experiments.study import Study, StudyResult, random_teacher
 from cisr.store import Store
+from cisr.store.load_student import load_student
 from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
-from cisr.study import Study, StudyResult, random_teacher
-from cisr.task import Move, Task, Teaching, Transition
 from cisr.tasks import get_task
-
-__version__ = "0.1.0"
+from cisr.training import Deployment, Transcript, UnitLog
 
 __all__ = [
     "NONE",
@@ -71,6 +70,7 @@ __all__ = [
     "Transcript",
     "Transition",
     "UnitLog",
+    "__version__",
     "compare",
     "explorer",
     "get_task",
@@ -84,7 +84,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`InducedCMDP` needs gymnasium and `Student` jax, so they are imported when they are first named."""
     if name == "InducedCMDP":
-        from cisr.cmdp import InducedCMDP
+        from cisr.cmdp.gymnasium import InducedCMDP
 
         return InducedCMDP
     if name == "Student":

@@ -14,9 +14,9 @@ from cisr import get_task
 from cisr.audit import audit, quick_audit
 from cisr.audit.agreement import Bet, disagreement
 from cisr.audit.excursions import N_STEPS, excursions
-from cisr.audit.show import in_one_line
-from cisr.model import model_of
+from cisr.core.model import model_of
 from cisr.testing import check_task
+from cisr.view.audit import in_one_line
 
 TABLE = model_of(lake())
 

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from cisr import Intervention, Place, Rewind, get_task
 from cisr.audit.attack import falsify
 from cisr.audit.falsification import upper_bound
-from cisr.errors import ConfigError, TaskError
+from cisr.core.errors import ConfigError, TaskError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 
 

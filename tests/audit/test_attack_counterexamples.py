@@ -15,10 +15,10 @@ from matplotlib.image import imread
 from cisr import Intervention, Rewind, get_task
 from cisr.audit.attack import falsify
 from cisr.audit.counterexample import Counterexample, replay
-from cisr.audit.episode_picture import draw
-from cisr.audit.last_frame import last_frames
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
+from cisr.view.episode_picture import draw
+from cisr.view.last_frame import last_frames
 
 ZONE = Lake(PAPER_MAP).near_lakes(1)
 ZONE[10] = False

@@ -10,7 +10,7 @@ from cisr import Intervention, Population, Rewind, StudentConfig
 from cisr.audit.attack import falsify
 from cisr.audit.play import Episode, Turn
 from cisr.audit.trained import N_UNITS, hostile_reward, lead_by_distance, novelty_by_count, plan_training
-from cisr.task import Move, Transition
+from cisr.core.task import Move, Transition
 from cisr.tasks.frozen_lake import lake_task, near
 from cisr.tasks.frozen_lake.lake import Lake
 

@@ -6,7 +6,7 @@ from random_cmdps import FALL, TableEnv, evaluate
 
 from cisr import NONE, Intervention, Rewind, Task
 from cisr.audit.exact import exact_audit
-from cisr.model import FiniteModel
+from cisr.core.model import FiniteModel
 
 
 def task_of(moves, n_states, zones, tau, form, horizon):

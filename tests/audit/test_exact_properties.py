@@ -17,11 +17,11 @@ from random_cmdps import (
 
 from cisr import NONE, Place, Rewind
 from cisr.audit.exact import exact_audit
-from cisr.audit.induced import NOWHERE, induce, judge
 from cisr.audit.numbers import best_return, first_trigger_bound
 from cisr.audit.reachability import explore
 from cisr.audit.verdict import eventual_safety, learning_safety
-from cisr.cmdp import InducedCMDPs
+from cisr.cmdp.finite import NOWHERE, induce, judge
+from cisr.cmdp.gymnasium import InducedCMDPs
 
 SEEDS = range(300)
 

@@ -11,12 +11,12 @@ import pytest
 
 from cisr import ConfigError, Intervention, Place, Rewind, Task, TaskError, ToStart, get_task
 from cisr.audit.exact import exact_audit
-from cisr.audit.induced import induce, judge
-from cisr.audit.picture import audit_map
 from cisr.audit.verdict import learning_safety
-from cisr.model import model_of
+from cisr.cmdp.finite import induce, judge
+from cisr.core.model import model_of
 from cisr.tasks.frozen_lake import lake_task
 from cisr.tasks.frozen_lake.lake import Lake
+from cisr.view.audit_picture import audit_map
 
 LAKE = get_task("frozen-lake")
 SR1 = LAKE.intervention("SR1")

@@ -24,7 +24,7 @@ from cisr import (
     get_task,
 )
 from cisr.audit import quick_audit
-from cisr.model import FiniteModel, model_of
+from cisr.core.model import FiniteModel, model_of
 from cisr.testing import check_task
 
 BACK = Rewind(1)

@@ -6,9 +6,9 @@ from random_cmdps import random_task
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from cisr.audit.induced import induce, judge
 from cisr.audit.numbers import best_return
 from cisr.audit.planning import Process, avoiding, best, highest, maximise
+from cisr.cmdp.finite import induce, judge
 
 
 def written_out(induced, form):

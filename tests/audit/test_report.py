@@ -12,10 +12,10 @@ import tiny
 from cisr import Intervention, Place, Rewind, Store, Study, ToStart, get_task
 from cisr.audit import audit, quick_audit
 from cisr.audit.report import keep_quick_audit
-from cisr.audit.show import in_one_line
 from cisr.cli import main
-from cisr.errors import ConfigError
-from cisr.report.safety_section import safety_section
+from cisr.core.errors import ConfigError
+from cisr.view.audit import in_one_line
+from cisr.view.safety_section import safety_section
 
 TASK = get_task("frozen-lake")
 ZONE = TASK.intervention("SR1").triggered(np.arange(100)[:, None])
@@ -157,7 +157,7 @@ def test_a_start_in_the_trigger_set_is_shown(tmp_path, monkeypatch, capfd):
 def test_where_promises_cannot_be_checked_the_line_and_the_page_say_so():
     program = (
         "import sys; sys.modules['gymnasium'] = None\n"
-        "from cisr import get_task; from cisr.audit import quick_audit; from cisr.audit.show import in_one_line\n"
+        "from cisr import get_task; from cisr.audit import quick_audit; from cisr.view.audit import in_one_line\n"
         "print(in_one_line(quick_audit(get_task('frozen-lake')).to_json()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -9,9 +9,9 @@ import pytest
 import tiny
 
 from cisr import Deployment, Fixed, Intervention, Rewind, Store, Transcript, compare, explorer
-from cisr.classroom import Batch, Checkpoint, Enrolment, Lesson, UnitLog, candidates, compiled, gymnasium
-from cisr.lesson import load_student
+from cisr.store.load_student import load_student
 from cisr.students.ppo import Learner
+from cisr.training import Batch, Checkpoint, Enrolment, Lesson, UnitLog, candidates, compiled, gymnasium
 
 LANES = {"gymnasium": gymnasium.train, "compiled": compiled.train}
 SEVERAL = explorer(tiny.student, n_candidates=2, learning_rate=1e-2)

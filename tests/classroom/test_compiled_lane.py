@@ -6,9 +6,9 @@ import pytest
 import tiny
 
 from cisr import ConfigError, Fixed, Schedule, Switching, Threshold
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
-from cisr.classroom.compiled import cohort_for, train
-from cisr.lesson import choose_lane
+from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
+from cisr.training.compiled import cohort_for, train
+from cisr.training.setup import choose_lane
 
 LESSON = Lesson(task=tiny.compiled, lane="compiled")
 POLICIES = {
@@ -95,7 +95,7 @@ def test_longer_rewinds_train_too():
 
 def test_both_lanes_agree_on_what_random_students_meet():
     """Students that do not learn see the same distribution of episodes in both lanes."""
-    from cisr.classroom import gymnasium
+    from cisr.training import gymnasium
 
     config = dataclasses.replace(tiny.student, learning_rate=0.0, n_steps=256, updates_per_round=4)
     task = dataclasses.replace(tiny.compiled, n_units=1, deployment_steps=4000)

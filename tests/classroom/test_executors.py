@@ -6,12 +6,12 @@ import signal
 import pytest
 import tiny
 
-from cisr.classroom import Abandonment, Batch, Checkpoint, Enrolment, Graduation, Lesson
-from cisr.classroom import process as module
-from cisr.classroom.executors import Processes
-from cisr.classroom.worker import Job
+from cisr.core.errors import CisrError
 from cisr.curricula import Fixed
-from cisr.errors import CisrError
+from cisr.training import Abandonment, Batch, Checkpoint, Enrolment, Graduation, Lesson
+from cisr.training import process as module
+from cisr.training.executors import Processes
+from cisr.training.worker import Job
 
 
 def job(name):

@@ -7,11 +7,11 @@ import pytest
 import tiny
 
 from cisr import Fixed, Patient, Schedule, Store, Switching, Threshold, compare
-from cisr.classroom import Batch, Enrolment, Lesson, Progress, compiled, gymnasium
-from cisr.report.contents import read
-from cisr.report.page import page
-from cisr.seeding import derive_seed
+from cisr.core.seeding import derive_seed
 from cisr.students.program import learners_to_arrays
+from cisr.training import Batch, Enrolment, Lesson, Progress, compiled, gymnasium
+from cisr.view.contents import read
+from cisr.view.page import page
 
 LANES = {"compiled": compiled.train, "gymnasium": gymnasium.train}
 TASK = dataclasses.replace(tiny.compiled, n_units=4)

@@ -8,15 +8,15 @@ import gymnasium
 import numpy as np
 import pytest
 
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
-from cisr.classroom import gymnasium as lane
-from cisr.classroom.gymnasium import specs_of, train
+from cisr.core.errors import ConfigError, TaskError
+from cisr.core.intervention import Intervention, Rewind
 from cisr.curricula import Fixed, Schedule, Switching, Threshold
-from cisr.errors import ConfigError, TaskError
-from cisr.intervention import Intervention, Rewind
 from cisr.students import Perceptron, StudentConfig
 from cisr.students.program import learners_from_arrays, program_for
 from cisr.tasks import get_task
+from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
+from cisr.training import gymnasium as lane
+from cisr.training.gymnasium import specs_of, train
 
 CONFIG = StudentConfig(
     network=Perceptron(hidden=(8,)),

@@ -9,9 +9,9 @@ import pytest
 import tiny
 
 from cisr import Fixed, Intervention, Place, Rewind, Transition
-from cisr.classroom import Batch, Enrolment, Lesson, compiled, gymnasium
-from cisr.classroom.supervised import Supervised
-from cisr.cmdp import InducedCMDPs
+from cisr.cmdp.compiled import Supervised
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.training import Batch, Enrolment, Lesson, compiled, gymnasium
 
 WIDTH = 10
 N, STEPS = 4, 400

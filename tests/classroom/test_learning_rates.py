@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from cisr import Fixed
-from cisr.classroom import Batch, Checkpoint, Enrolment, Lesson, compiled, gymnasium
+from cisr.training import Batch, Checkpoint, Enrolment, Lesson, compiled, gymnasium
 
 LANES = {"compiled": compiled.train, "gymnasium": gymnasium.train}
 FALLING = dataclasses.replace(tiny.student, last_learning_rate=0.0)

@@ -7,8 +7,8 @@ import pytest
 import tiny
 
 from cisr import get_task
-from cisr.classroom.tally import Episode, Tally, deployment_of
-from cisr.cmdp import Step
+from cisr.cmdp.gymnasium import Step
+from cisr.training.tally import Episode, Tally, deployment_of
 
 
 def step(rewards=(0.0, 0.0), values=None, **facts):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cisr.core.errors import ConfigError
 from cisr.curricula import (
     Bandit,
     Fixed,
@@ -18,7 +19,6 @@ from cisr.curricula import (
     policy_from_json,
     save_policy,
 )
-from cisr.errors import ConfigError
 
 POLICIES = [
     Switching(

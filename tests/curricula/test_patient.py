@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cisr.cli.console import describe
+from cisr.core.errors import ConfigError
 from cisr.curricula import Observation, Patient, Threshold, fresh_starts
-from cisr.errors import ConfigError
-from cisr.report.words import in_words
+from cisr.view.words import in_words
 
 GOOD, BAD = Observation(mean_return=3.0, violation=0.0), Observation(mean_return=1.0, violation=0.0)
 

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from cisr.core.errors import ConfigError
 from cisr.curricula import Bandit, Choice, Fixed, Observation, Real, Schedule, Switching, Threshold, named_policy
-from cisr.errors import ConfigError
 
 RNG = np.random.default_rng(0)
 FL_A = Switching(

@@ -2,7 +2,7 @@ import pytest
 import tiny
 
 from cisr import Store
-from cisr.reproduce import reproduce
+from cisr.experiments.reproduce import reproduce
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 import tiny
 
 from cisr import Fixed, Store, Study, compare
-from cisr.report.page import write_page
+from cisr.view.page import write_page
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

@@ -10,8 +10,8 @@ import tiny
 from PIL import Image
 
 from cisr import ConfigError, Store
-from cisr.report.film import check_film, film, median_student
-from cisr.report.page import write_page
+from cisr.view.film import check_film, film, median_student
+from cisr.view.page import write_page
 
 
 @pytest.fixture

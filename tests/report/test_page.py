@@ -12,12 +12,12 @@ import tiny
 
 from cisr import Fixed, NobodyFinished, Store, StoreError, Study, Switching, Threshold, compare, random_teacher
 from cisr.cli import main
-from cisr.compare import measure_groups
-from cisr.differences import against_the_others
-from cisr.report.contents import contents_of
-from cisr.report.page import page, write_page
-from cisr.report.svg import padded, ticks
-from cisr.report.words import in_words, latex
+from cisr.experiments.compare import measure_groups
+from cisr.experiments.differences import against_the_others
+from cisr.view.contents import contents_of
+from cisr.view.page import page, write_page
+from cisr.view.svg import padded, ticks
+from cisr.view.words import in_words, latex
 
 TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
 AWKWARD = "<b>&\"'_x"
@@ -326,7 +326,7 @@ def test_the_report_needs_neither_jax_nor_scikit_learn_nor_gymnasium(request, st
     path = request.getfixturevalue(store)
     code = (
         "import sys; sys.modules['gymnasium'] = None  # as if it were not installed\n"
-        "from pathlib import Path; from cisr.report.page import write_page\n"
+        "from pathlib import Path; from cisr.view.page import write_page\n"
         "write_page(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "print([m for m in ('jax', 'sklearn', 'torch', 'matplotlib') if m in sys.modules])"
     )

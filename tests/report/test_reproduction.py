@@ -9,10 +9,10 @@ import pytest
 import tiny
 
 from cisr import ConfigError, Store
-from cisr.report.elsewhere import students_in
-from cisr.report.page import write_page
-from cisr.reproduce import reproduce
+from cisr.experiments.reproduce import reproduce
 from cisr.store.database import Database
+from cisr.view.elsewhere import students_in
+from cisr.view.page import write_page
 
 ORDER = [
     *("Optimized", "SR1", "SR2", "HR", "Bandit", "No-interv."),

@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from cisr.bench.sb3 import build_ppo, forget_optimiser
+    from cisr.experiments.bench.sb3 import build_ppo, forget_optimiser
     from sb3_student import Lagrangian
 
 TASK = get_task("frozen-lake", student="cnn")

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
 from cisr.students.config import Hyperparameters
 

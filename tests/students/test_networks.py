@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.students import Convolutional, Perceptron
 from cisr.students.networks import ObservationSpec, apply, initialise
 

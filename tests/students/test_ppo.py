@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr.classroom import Batch, Checkpoint, Enrolment, Graduation, Lesson
-from cisr.classroom.gymnasium import train
+from cisr.core.intervention import Intervention, ToStart
+from cisr.core.task import Task
 from cisr.curricula import Fixed
-from cisr.intervention import Intervention, ToStart
 from cisr.students import Perceptron, StudentConfig
 from cisr.students.distributions import Categorical
 from cisr.students.multipliers import uniform_log_weights
@@ -31,7 +30,8 @@ from cisr.students.ppo import (
     loss,
     transfer,
 )
-from cisr.task import Task
+from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson
+from cisr.training.gymnasium import train
 
 HALVES = StudentConfig(gamma=0.5, gae_lambda=0.5).hyperparameters()
 

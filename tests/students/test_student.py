@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.students import Convolutional, Perceptron, StudentConfig
 from cisr.students.networks import ObservationSpec, initialise
 from cisr.students.student import Student

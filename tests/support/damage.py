@@ -20,15 +20,15 @@ from typing import Any
 import tiny
 
 from cisr import Fixed, Store, Study, compare
-from cisr.classroom import Checkpoint
-from cisr.errors import CisrError, described
-from cisr.report.contents import read
-from cisr.report.page import write_page
+from cisr.core.errors import CisrError, described
+from cisr.experiments.study import random_teacher
 from cisr.store.check import check
 from cisr.store.database import LARGEST_SUM
 from cisr.store.database import _checksum as checksum
 from cisr.store.schema import TABLES, columns_of
-from cisr.study import random_teacher
+from cisr.training import Checkpoint
+from cisr.view.contents import read
+from cisr.view.page import write_page
 
 TASK = dataclasses.replace(tiny.task, n_units=2)
 CURRICULA = {"SR1": Fixed("SR1"), "none": Fixed("none")}

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import tiny
 
-from cisr.twin import Outcome
+from cisr.core.twin import Outcome
 
 LONG = 1000
 

@@ -23,7 +23,7 @@ import damage
 from stores import units_on_disk
 
 from cisr.cli import main as command_line
-from cisr.errors import CisrError
+from cisr.core.errors import CisrError
 from cisr.store.check import check
 
 LARGEST = 400 * 1024

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from cisr import Intervention, Place, Rewind, Task, ToStart
-from cisr.model import FiniteModel
+from cisr.core.model import FiniteModel
 
 FALL = -100.0
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cisr import get_task
-from cisr.cmdp import InducedCMDPs
+from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.tasks.lunar_lander.flight import DIMENSION, HULL, X, Y
 
 TASK = get_task("lunar-lander")

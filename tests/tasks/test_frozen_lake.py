@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr.cmdp import InducedCMDP, InducedCMDPs
-from cisr.intervention import Rewind, ToStart
-from cisr.task import Move, place_tabular
+from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
+from cisr.core.intervention import Rewind, ToStart
+from cisr.core.task import Move, place_tabular
 from cisr.tasks import get_task
 from cisr.tasks.frozen_lake import lake_task
 from cisr.tasks.frozen_lake.lake import Lake

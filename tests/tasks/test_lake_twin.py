@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cisr import get_task
-from cisr.classroom.supervised import Supervised
-from cisr.cmdp import InducedCMDPs
+from cisr.cmdp.compiled import Supervised
+from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 from cisr.tasks.frozen_lake.twin import LakeTwin
 

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers import GPUCB, GammaPrior, Hyperpriors
 from cisr.teachers.base import random_point
 

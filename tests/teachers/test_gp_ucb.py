@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers import GPUCB, RandomSearch, Teacher
 from cisr.teachers.base import random_point
 from cisr.teachers.gp_ucb import default_priors

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Real, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers import RandomSearch
 from cisr.teachers.base import decode, encode
 

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 from cisr.teachers.base import random_point
 from recorded import TABLE, Recorded
 from teachers import MadeUp, differences_of, rows_of, search, sign_flip_p

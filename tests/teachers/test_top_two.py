@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from cisr.core.errors import ConfigError
 from cisr.curricula import Real, SearchSpace, Switching
-from cisr.errors import ConfigError
 from cisr.teachers import TopTwo
 from cisr.teachers.base import random_point
 from cisr.teachers.paths import path_of

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.model import FiniteModel, said
-from cisr.task import Move, Task
+from cisr.core.model import FiniteModel, said
+from cisr.core.task import Move, Task
 
 ERROR_LEVEL = 1e-6
 """α: how often a right model is accused of wrong frequencies, at most."""

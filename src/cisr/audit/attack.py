@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cisr.answers import check_environment
 from cisr.audit.counterexample import Counterexample, replay
 from cisr.audit.falsification import Attack, Falsification, Training, upper_bound
 from cisr.audit.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
 from cisr.audit.trained import Trained, train_attacker
 from cisr.audit.verdict import check_attackers, check_budget, check_confidence
-from cisr.errors import ConfigError
-from cisr.intervention import Intervention
-from cisr.lesson import choose_lane
-from cisr.seeding import check_seed, derive_seed
-from cisr.task import Task
+from cisr.cmdp.answers import check_environment
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import check_seed, derive_seed
+from cisr.core.task import Task
+from cisr.training.setup import choose_lane
 
 BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
@@ -232,7 +232,7 @@ def _check_actions(task: Task, names: Sequence[str]) -> None:
 
 
 def _obstacle_to_training(task: Task) -> str | None:
-    from cisr.classroom.gymnasium import specs_of
+    from cisr.training.gymnasium import specs_of
 
     try:
         specs_of(task)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from cisr.audit.play import Arena, Episode, Turn
-from cisr.checks import shown
-from cisr.classroom.apart import play_apart
-from cisr.errors import ConfigError
-from cisr.files import read_json, write_text
-from cisr.intervention import Intervention
-from cisr.seeding import check_seed
-from cisr.task import Task
+from cisr.core.checks import shown
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import check_seed
+from cisr.core.task import Task
+from cisr.system.files import read_json, write_text
+from cisr.training.apart import play_apart
 
 FORMAT, VERSION = "cisr counterexample", 1
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cisr.audit.induced import Judged, induce, judge
 from cisr.audit.numbers import (
     InterventionNumbers,
     TaskNumbers,
@@ -16,10 +15,11 @@ from cisr.audit.numbers import (
     too_large,
 )
 from cisr.audit.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
-from cisr.errors import ConfigError
-from cisr.intervention import NONE
-from cisr.model import FiniteModel, model_of
-from cisr.task import Task
+from cisr.cmdp.finite import Judged, induce, judge
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import NONE
+from cisr.core.model import FiniteModel, model_of
+from cisr.core.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from cisr.audit.agreement import Step, Way
 from cisr.audit.play import Attacker, RandomAttacker, StickyAttacker
-from cisr.cmdp import InducedCMDPs
-from cisr.intervention import Intervention
-from cisr.seeding import derive_seed, generator
-from cisr.task import Move, Task
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import derive_seed, generator
+from cisr.core.task import Move, Task
 
 N_ENVIRONMENTS = 10
 """Environments that are made: they are taken to be alike, and one may not be."""

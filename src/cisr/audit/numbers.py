@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from cisr.audit.induced import NOWHERE, Induced, Judged, induce
 from cisr.audit.planning import Optimum, Process, avoiding, best, highest, maximise
-from cisr.constraints import Form, tolerances
-from cisr.intervention import NONE, Rewind
+from cisr.cmdp.finite import NOWHERE, Induced, Judged, induce
+from cisr.core.constraints import Form, tolerances
+from cisr.core.intervention import NONE, Rewind
 
 MAX_STATES = 1_000
 MAX_CHOICES = 5_000_000

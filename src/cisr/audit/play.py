@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from cisr.answers import check_environment
-from cisr.checks import shown
-from cisr.cmdp import InducedCMDPs
-from cisr.errors import CisrError, ConfigError, TaskError, words_of
-from cisr.interrupts import users_errors
-from cisr.intervention import Intervention
-from cisr.seeding import derive_seed, generator
-from cisr.task import Task
+from cisr.cmdp.answers import check_environment
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.core.checks import shown
+from cisr.core.errors import CisrError, ConfigError, TaskError, words_of
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import derive_seed, generator
+from cisr.core.task import Task
+from cisr.system.interrupts import users_errors
 
 Script = Callable[[np.ndarray], Any]
 """script(state (d,)) -> action: a worst case that the user has in mind."""

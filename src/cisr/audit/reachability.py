@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cisr.audit.induced import NOWHERE, Induced
+from cisr.cmdp.finite import NOWHERE, Induced
 
 UNREACHED = -1
 

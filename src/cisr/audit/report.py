@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.audit.exact import ExactAudit, exact_audit
 from cisr.audit.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
-from cisr.checks import check_names
-from cisr.classroom import STEP_TIMEOUT
-from cisr.classroom.apart import ON_THE_CPU, play_apart, rehearse
-from cisr.classroom.classroom import check_workers
-from cisr.identity import audited
-from cisr.interrupts import interrupts_told_apart
-from cisr.intervention import NONE
-from cisr.lesson import check_task_given
-from cisr.model import model_of
-from cisr.seeding import check_seed
+from cisr.core.checks import check_names
+from cisr.core.intervention import NONE
+from cisr.core.model import model_of
+from cisr.core.seeding import check_seed
+from cisr.core.task import Task, check_task_given
 from cisr.store import Store
-from cisr.task import Task
+from cisr.store.provenance import audited
+from cisr.system.interrupts import interrupts_told_apart
+from cisr.training import STEP_TIMEOUT
+from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
+from cisr.training.classroom import check_workers
 
 if TYPE_CHECKING:
+    from cisr.audit.contracts import BrokenPromise
     from cisr.audit.counterexample import Counterexample
     from cisr.audit.falsification import Falsification
     from cisr.audit.play import Script
-    from cisr.testing import BrokenPromise
 
 Status = Literal["certified", "refuted", "not refuted", "not audited"]
 Progress = Callable[[str, int], None]
@@ -195,7 +194,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], prog
     notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
     broken: tuple[BrokenPromise, ...] = ()
     if playable:
-        from cisr.testing import check_task
+        from cisr.audit.contracts import check_task
 
         broken = check_task(task)
     model = model_of(task) if playable or task.model is not None else None

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cisr.audit.play import Arena, Episode, RandomAttacker, StickyAttacker
-from cisr.classroom import Batching, Classroom, Enrolment, Lesson, Progress, Transcript
+from cisr.core.intervention import Array, Intervention
+from cisr.core.seeding import derive_seed
+from cisr.core.task import Task, Teaching, Transition
 from cisr.curricula import Fixed
-from cisr.intervention import Array, Intervention
-from cisr.lesson import choose_lane, load_student
-from cisr.seeding import derive_seed
 from cisr.store import Store
+from cisr.store.load_student import load_student
 from cisr.students.config import StudentConfig, student_of
-from cisr.task import Task, Teaching, Transition
+from cisr.training import Batching, Classroom, Enrolment, Lesson, Progress, Transcript
+from cisr.training.setup import choose_lane
 
 if TYPE_CHECKING:
     from cisr.students.student import Student

@@ -13,11 +13,11 @@ import numpy as np
 
 from cisr.audit.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
 from cisr.audit.play import RandomAttacker, StickyAttacker
-from cisr.cmdp import Env
-from cisr.interrupts import users_errors
-from cisr.intervention import Intervention
-from cisr.seeding import MAX_SEED, derive_seed, generator
-from cisr.task import Move, Task
+from cisr.cmdp.gymnasium import Env
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import MAX_SEED, derive_seed, generator
+from cisr.core.task import Move, Task
+from cisr.system.interrupts import users_errors
 
 CONTINUATION = 15
 """Steps for which two environments are compared."""

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cisr.audit.induced import NOWHERE, Induced
 from cisr.audit.reachability import Reach, explore, failing_moves
-from cisr.checks import check_function, check_kind, check_number, check_whole, shown
-from cisr.constraints import Form, tolerances
-from cisr.errors import ConfigError
-from cisr.intervention import Intervention
-from cisr.model import FiniteModel, said
+from cisr.cmdp.finite import NOWHERE, Induced
+from cisr.core.checks import check_function, check_kind, check_number, check_whole, shown
+from cisr.core.constraints import Form, tolerances
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Intervention
+from cisr.core.model import FiniteModel, said
 
 MOST_BUDGET = 10**8
 """Steps of attacks: what scouts saw is kept in memory."""

@@ -17,9 +17,9 @@ from cisr.cli.listing import bench, check, report, tasks
 from cisr.cli.reproducing import reproduce
 from cisr.cli.streams import guarded_streams
 from cisr.cli.training import train
-from cisr.compilation import is_out_of_memory
-from cisr.errors import CisrError, NobodyFinished, described
-from cisr.files import check_folder
+from cisr.core.errors import CisrError, NobodyFinished, described
+from cisr.system.compilation import is_out_of_memory
+from cisr.system.files import check_folder
 
 __all__ = ["main"]
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from cisr.classroom import STEP_TIMEOUT
 from cisr.cli.console import (
     JsonOption,
     Lane,
@@ -25,9 +24,10 @@ from cisr.cli.console import (
     out,
     write_json,
 )
-from cisr.files import check_targets, plain
-from cisr.task import Task
+from cisr.core.task import Task
+from cisr.system.files import check_targets, plain
 from cisr.tasks import get_task, papers_kind
+from cisr.training import STEP_TIMEOUT
 
 
 def audit(
@@ -61,8 +61,8 @@ def audit(
     Exit code 0 when no intervention was refuted, 1 when one was or the task's code breaks a promise, 2 for bad input.
     """
     from cisr.audit import audit as run_audit
-    from cisr.audit import show
-    from cisr.progress import counting
+    from cisr.view import audit as show
+    from cisr.view.progress import counting
 
     task = get_task(task_name, scale.value, student or papers_kind(task_name, scale.value))
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
@@ -93,7 +93,7 @@ def audit(
     for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
         out.print(line, soft_wrap=True)
     if found.exact is not None and task.floor_plan is not None:
-        from cisr.audit.picture import audit_map
+        from cisr.view.audit_picture import audit_map
 
         picture = folder / "map.png"
         audit_map(task, found.exact, picture)
@@ -112,8 +112,8 @@ def audit(
 def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_timeout: float) -> None:
     """Play a counterexample again, say whether the same came out, and draw it."""
     from cisr.audit.counterexample import Counterexample, replay_apart
-    from cisr.audit.episode_picture import draw
-    from cisr.audit.last_frame import last_frames
+    from cisr.view.episode_picture import draw
+    from cisr.view.last_frame import last_frames
 
     example = Counterexample.load(path)
     again = replay_apart(task, example, n_workers=workers, step_timeout=step_timeout)

@@ -12,9 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cisr.classroom import STEP_TIMEOUT
-from cisr.classroom.classroom import check_workers
-from cisr.classroom.watch import check_step_timeout
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -38,13 +35,16 @@ from cisr.cli.console import (
     out,
     write_json,
 )
+from cisr.core.errors import CisrError, ConfigError
+from cisr.core.task import Task
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
-from cisr.errors import CisrError, ConfigError
-from cisr.files import check_targets
-from cisr.reproduce import published_teachers
+from cisr.experiments.reproduce import published_teachers
 from cisr.store import Store
-from cisr.task import Task
+from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
+from cisr.training import STEP_TIMEOUT
+from cisr.training.classroom import check_workers
+from cisr.training.watch import check_step_timeout
 
 
 def compare(
@@ -90,14 +90,14 @@ def compare(
     json_path: JsonOption = None,
 ) -> None:
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
-    from cisr import differences
-    from cisr.compare import check_n_students
-    from cisr.compare import compare as run_comparison
-    from cisr.progress import Meter
-    from cisr.report.elsewhere import students_in
-    from cisr.report.figures import check_picture, check_scenery, learning_curves, students_rescues
-    from cisr.report.film import check_film, film, median_student
-    from cisr.report.tables import comparison_table, differences_table
+    from cisr.experiments import differences
+    from cisr.experiments.compare import check_n_students
+    from cisr.experiments.compare import compare as run_comparison
+    from cisr.view.elsewhere import students_in
+    from cisr.view.figures import check_picture, check_scenery, learning_curves, students_rescues
+    from cisr.view.film import check_film, film, median_student
+    from cisr.view.progress import Meter
+    from cisr.view.tables import comparison_table, differences_table
 
     task = get_task(task_name, scale.value, student)
     policies = parse_curricula(curricula, task)

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cisr.files import plain, write_text
-from cisr.interrupts import leaving
-from cisr.task import Task
+from cisr.core.task import Task
+from cisr.system.files import plain, write_text
+from cisr.system.interrupts import leaving
 
 app = typer.Typer(
     help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",

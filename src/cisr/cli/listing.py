@@ -19,9 +19,9 @@ from cisr.cli.console import (
     out,
     write_json,
 )
-from cisr.files import check_targets
-from cisr.lesson import student_config
+from cisr.system.files import check_targets
 from cisr.tasks import BUILT_IN, SCALES, get_task, papers_kind, student_kinds
+from cisr.training.new_students import student_config
 
 
 def tasks(json_path: JsonOption = None) -> None:
@@ -74,8 +74,8 @@ def bench(
     json_path: JsonOption = None,
 ) -> None:
     """Measure how fast students learn on each lane and by Stable-Baselines3, on the same work."""
-    from cisr.bench import bench as measure
-    from cisr.bench.table import throughput_table, what_is_compared
+    from cisr.experiments.bench import bench as measure
+    from cisr.view.bench_table import throughput_table, what_is_compared
 
     check_targets({"--json": json_path})
     found = measure(
@@ -103,7 +103,7 @@ def report(
     ] = None,
 ) -> None:
     """Write the HTML report on a store: one page that needs no network. A study may still be running on the store."""
-    from cisr.report.page import write_page
+    from cisr.view.page import write_page
 
     out.print(str(write_page(store, target)), soft_wrap=True, highlight=False)
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cisr.classroom import STEP_TIMEOUT
-from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
     FreshOption,
@@ -36,17 +34,19 @@ from cisr.cli.console import (
     write_json,
 )
 from cisr.cli.training import what_is_safe
-from cisr.compare import check_n_students
-from cisr.errors import ConfigError
-from cisr.files import check_suffix, check_targets
-from cisr.report.words import belief_in_words
-from cisr.seeding import check_seed
+from cisr.core.errors import ConfigError
+from cisr.core.seeding import check_seed
+from cisr.core.task import Task
+from cisr.experiments.compare import check_n_students
 from cisr.store import Store
-from cisr.task import Task
+from cisr.system.files import check_suffix, check_targets
 from cisr.tasks import EXPLORER, get_task, papers_kind
+from cisr.training import STEP_TIMEOUT
+from cisr.training.classroom import check_workers
+from cisr.view.words import belief_in_words
 
 if TYPE_CHECKING:
-    from cisr.reproduce import Reproduction
+    from cisr.experiments.reproduce import Reproduction
 
 
 class Part(NamedTuple):
@@ -95,9 +95,9 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
     goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
-    from cisr import reproduce as reproduction
-    from cisr.progress import Meter
-    from cisr.report.tables import ways_table
+    from cisr.experiments import reproduce as reproduction
+    from cisr.view.progress import Meter
+    from cisr.view.tables import ways_table
 
     parts = _parts(task_name, scale, student, way, store, figure, seed)
     targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
@@ -173,9 +173,9 @@ def _parts(
 
 
 def _show(result: Reproduction, part: Part, took: str) -> None:
-    from cisr.report.figures import learning_curves
-    from cisr.report.tables import differences_table, reproduction_table
-    from cisr.reproduce import OPTIMIZED
+    from cisr.experiments.reproduce import OPTIMIZED
+    from cisr.view.figures import learning_curves
+    from cisr.view.tables import differences_table, reproduction_table
 
     out.print(reproduction_table(result))
     first = result.rows[0].curriculum

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from cisr.errors import CisrError
-from cisr.files import reason
+from cisr.core.errors import CisrError
+from cisr.system.files import reason
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cisr.classroom import STEP_TIMEOUT
-from cisr.classroom.classroom import check_workers
 from cisr.cli.console import (
     BatchOption,
     Evaluation,
@@ -36,14 +34,16 @@ from cisr.cli.console import (
     out,
     write_json,
 )
+from cisr.core.task import Task
 from cisr.curricula import save_policy
-from cisr.files import check_targets
-from cisr.lesson import check_finished
-from cisr.report.words import belief_in_words
+from cisr.experiments.study import Study, random_teacher
 from cisr.store import Round, Store
-from cisr.study import Study, random_teacher
-from cisr.task import Task
+from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
+from cisr.training import STEP_TIMEOUT
+from cisr.training.classroom import check_workers
+from cisr.training.finished import check_finished
+from cisr.view.words import belief_in_words
 
 
 def train(
@@ -75,7 +75,7 @@ def train(
     json_path: JsonOption = None,
 ) -> None:
     """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
-    from cisr.progress import Meter
+    from cisr.view.progress import Meter
 
     task = get_task(task_name, scale.value, student)
     changes: dict[str, Any] = {} if patience is None else {"patience": patience}
@@ -145,8 +145,8 @@ def train(
 def what_is_safe(task: Task, store: Store, workers: int | None, step_timeout: float) -> str:
     """The quick audit, before the first student is trained, in one line."""
     from cisr.audit.report import keep_quick_audit
-    from cisr.audit.show import in_one_line
-    from cisr.progress import counting
+    from cisr.view.audit import in_one_line
+    from cisr.view.progress import counting
 
     with counting(err, f"Auditing {task.name}") as progress:
         return in_one_line(keep_quick_audit(task, store, progress, n_workers=workers, step_timeout=step_timeout))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from cisr.checks import shown
-from cisr.errors import ConfigError
+from cisr.core.checks import shown
+from cisr.core.errors import ConfigError
 
 Stage = Any
 """What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries).

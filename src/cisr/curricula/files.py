@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.base import CurriculumPolicy
 from cisr.curricula.patient import Patient
 from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold
-from cisr.errors import ConfigError
-from cisr.files import read_json, write_text
+from cisr.system.files import read_json, write_text
 
 
 def policy_from_json(fields: Any) -> CurriculumPolicy:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.checks import check_whole, keep
+from cisr.core.checks import check_whole, keep
 from cisr.curricula.base import Observation, Stage, fresh_starts
 from cisr.curricula.policies import Switching, Threshold
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.checks import check_kind, check_names, check_number, check_text, keep, shown
+from cisr.core.checks import check_kind, check_names, check_number, check_text, keep, shown
+from cisr.core.errors import ConfigError
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
-from cisr.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

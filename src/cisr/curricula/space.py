@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cisr.errors import ConfigError
+from cisr.core.errors import ConfigError
 
 Parameters = dict[str, float | str]
 """One point of a search space: a float for each `Real`, one of the options for each `Choice`."""

@@ -20,7 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from cisr.classroom import (
+from cisr.core.errors import StoreError
+from cisr.curricula import Parameters
+from cisr.store.changes import differences
+from cisr.store.database import DamagedStore, Database
+from cisr.store.meaning import making_sense_of, nonsense
+from cisr.store.place import real_path
+from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
+from cisr.store.schema import QUICK
+from cisr.store.weights import Weights, file_name
+from cisr.students.config import StudentConfig
+from cisr.training import (
     Abandonment,
     Batch,
     Breakdown,
@@ -30,16 +40,6 @@ from cisr.classroom import (
     Transcript,
     UnitRecord,
 )
-from cisr.curricula import Parameters
-from cisr.errors import StoreError
-from cisr.store.changes import differences
-from cisr.store.database import DamagedStore, Database
-from cisr.store.meaning import making_sense_of, nonsense
-from cisr.store.place import real_path
-from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
-from cisr.store.schema import QUICK
-from cisr.store.weights import Weights, file_name
-from cisr.students.config import StudentConfig
 
 
 class Round(NamedTuple):
@@ -354,7 +354,7 @@ class Store:
             self._db.insert("comparisons", {"name": comparison, "curricula": as_json(list(curricula))})
 
     def trajectories(self) -> dict[str, list[dict[str, Any]]]:
-        """A few episodes of some students, by their names; see `cisr.trajectories`."""
+        """A few episodes of some students, by their names; see `cisr.experiments.trajectories`."""
         return {row["student"]: json.loads(row["episodes"]) for row in self._db.named_rows("trajectories")}
 
     def keep_trajectories(self, episodes: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -376,7 +376,7 @@ class Store:
             self._db.remove("audits", {"kind": QUICK})
 
     def reproduction(self) -> dict[str, Any] | None:
-        """What a report must know of the reproduction that a store may be; see `cisr.reproduce.finding`."""
+        """What a report must know of the reproduction that a store may be; see `cisr.experiments.reproduce.finding`."""
         row = self._db.row("SELECT found FROM reproductions")
         return None if row is None else dict(json.loads(row[0]))
 

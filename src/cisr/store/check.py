@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from cisr.errors import StoreError
+from cisr.core.errors import StoreError
 from cisr.store import Store
 from cisr.store.database import DamagedStore, Database
 from cisr.store.meaning import nonsense

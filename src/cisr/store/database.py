@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cisr.errors import StoreError
+from cisr.core.errors import StoreError
 from cisr.store.place import Lock, beside
 from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_3, TIMES, columns_of, from_format_3
 

@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from cisr.checks import MOST_STUDENTS, shown
-from cisr.classroom import Batching, Deployment
-from cisr.curricula import fresh_starts
-from cisr.errors import CisrError, StoreError
-from cisr.seeding import MAX_SEED
-from cisr.shapes import (
+from cisr.core.checks import MOST_STUDENTS, shown
+from cisr.core.errors import CisrError, StoreError
+from cisr.core.seeding import MAX_SEED
+from cisr.core.shapes import (
     Check,
     anything,
     either,
@@ -31,8 +29,10 @@ from cisr.shapes import (
     text,
     whole,
 )
+from cisr.curricula import fresh_starts
 from cisr.store.database import Database
 from cisr.students.config import StudentConfig
+from cisr.training import Batching, Deployment
 
 NONSENSE = (
     CisrError,

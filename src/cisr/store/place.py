@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from cisr.errors import StoreError
+from cisr.core.errors import StoreError
 
 PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How to open what lies beside a store: byte by byte, following no links, waiting for no pipes."""

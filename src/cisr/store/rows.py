@@ -8,9 +8,9 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from cisr.classroom import Deployment, Enrolment, UnitLog, UnitRecord
 from cisr.curricula import fresh_starts, policy_from_json
 from cisr.students.config import StudentConfig
+from cisr.training import Deployment, Enrolment, UnitLog, UnitRecord
 
 
 def as_json(value: Any) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from cisr.errors import StoreError
+from cisr.core.errors import StoreError
 from cisr.store.place import PLAINLY, beside
 
 

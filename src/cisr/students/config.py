@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cisr.checks import as_python, check_kind, check_number, check_whole, keep, shown
-from cisr.errors import ConfigError
-from cisr.task import Task
+from cisr.core.checks import as_python, check_kind, check_number, check_whole, keep, shown
+from cisr.core.errors import ConfigError
+from cisr.core.task import Task
 
 Activation = Literal["relu", "tanh"]
 MOST_WIDTH = 100_000

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cisr.checks import shown
-from cisr.errors import ConfigError
+from cisr.core.checks import shown
+from cisr.core.errors import ConfigError
 from cisr.students.config import Convolutional, Network
 
 Params = dict[str, jax.Array]

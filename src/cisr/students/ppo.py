@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cisr.intervention import Array
+from cisr.core.intervention import Array
 from cisr.students import networks
 from cisr.students.config import Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cisr.checks import check_whole
-from cisr.errors import ConfigError
-from cisr.files import reason, writing
+from cisr.core.checks import check_whole
+from cisr.core.errors import ConfigError
 from cisr.students import networks
 from cisr.students.config import StudentConfig
 from cisr.students.distributions import Categorical, sample
 from cisr.students.networks import ObservationSpec, Params
+from cisr.system.files import reason, writing
 
 FORMAT = "cisr student 1"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from cisr.checks import check_text
-from cisr.errors import ConfigError
+from cisr.core.checks import check_text
+from cisr.core.errors import ConfigError
+from cisr.core.task import Task
 from cisr.students.config import Population, explorer, students_of
-from cisr.task import Task
 from cisr.tasks.own import load_task
 
 Scale = Literal["paper", "quick"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cisr.errors import CisrError, ConfigError, described
-from cisr.task import Task
+from cisr.core.errors import CisrError, ConfigError, described
+from cisr.core.task import Task
 
 
 def load_task(name: str) -> Task:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers.base import Teacher, best_observed, decode, encode, random_point, scored, unit
 
 if TYPE_CHECKING:  # scikit-learn and scipy are imported where they are used

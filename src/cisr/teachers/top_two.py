@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from cisr.core.errors import ConfigError
 from cisr.curricula.space import Parameters, SearchSpace
-from cisr.errors import ConfigError
 from cisr.teachers.base import Belief, Teacher, Trial, random_point, scored
 from cisr.teachers.paths import Floats, Path, path_of
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.errors import ConfigError
-from cisr.intervention import Array, Intervention, Rewind, ToStart
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Array, Intervention, Rewind, ToStart
+from cisr.core.task import Move, Task, Teaching
 from cisr.students.config import Convolutional, Perceptron, StudentConfig, explorer
-from cisr.task import Move, Task, Teaching
 from cisr.tasks import Scale
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, PAPER_MAP, Lake
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from cisr.errors import ConfigError
-from cisr.model import FiniteModel
+from cisr.core.errors import ConfigError
+from cisr.core.model import FiniteModel
 
 PAPER_MAP = (
     "SFFFFFFFFF",

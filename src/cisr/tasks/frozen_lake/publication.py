@@ -1,23 +1,23 @@
 """What the paper published about Frozen Lake: its Table 6 and two of its teachers."""
 
-from cisr.curricula import Switching, Threshold
-from cisr.reproduce import Published
-from cisr.reproduced import PublishedRow
+from cisr.core.publication import Published, PublishedRow
 
-FL_A = Switching(
-    interventions=("SR1", "SR2", "HR"),
-    thresholds=(
-        Threshold(min_return=2.1027, max_violation=0.05295),
-        Threshold(min_return=-0.0582, max_violation=0.1597),
-    ),
-)
-FL_B = Switching(
-    interventions=("SR1", "HR", "HR"),
-    thresholds=(
-        Threshold(min_return=2.7771, max_violation=0.0987),
-        Threshold(min_return=1.7732, max_violation=0.0694),
-    ),
-)
+FL_A = {
+    "kind": "switching",
+    "interventions": ["SR1", "SR2", "HR"],
+    "thresholds": [
+        {"min_return": 2.1027, "max_violation": 0.05295},
+        {"min_return": -0.0582, "max_violation": 0.1597},
+    ],
+}
+FL_B = {
+    "kind": "switching",
+    "interventions": ["SR1", "HR", "HR"],
+    "thresholds": [
+        {"min_return": 2.7771, "max_violation": 0.0987},
+        {"min_return": 1.7732, "max_violation": 0.0694},
+    ],
+}
 
 FROZEN_LAKE = Published(
     title="Frozen Lake (Table 6 of the paper)",

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from cisr.intervention import Array
+from cisr.core.intervention import Array
+from cisr.core.twin import Outcome
 from cisr.students.networks import ObservationSpec
 from cisr.tasks.frozen_lake.lake import WAYS, Lake
-from cisr.twin import Outcome
 
 
 class LakeParameters(NamedTuple):

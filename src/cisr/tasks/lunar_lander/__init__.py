@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.errors import ConfigError
-from cisr.intervention import Array, Intervention, Place, Reset, ToStart
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Array, Intervention, Place, Reset, ToStart
+from cisr.core.task import Task, Teaching
 from cisr.students.config import Perceptron, StudentConfig, explorer
-from cisr.task import Task, Teaching
 from cisr.tasks import Scale
 from cisr.tasks.lunar_lander import careful
 from cisr.tasks.lunar_lander.bodies import place, read_state

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cisr.intervention import Array
+from cisr.core.intervention import Array
 from cisr.tasks.lunar_lander.flight import ANGLE, LIFT, SPIN, VX, VY, X, Y, funnel_line, moved
 
 INNER_PAD = 0.1

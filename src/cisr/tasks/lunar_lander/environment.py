@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from cisr.cmdp import InducedCMDP
-from cisr.errors import ConfigError
-from cisr.seeding import derive_seed
+from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.core.errors import ConfigError
+from cisr.core.seeding import derive_seed
 from cisr.tasks.lunar_lander import lunar_lander
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cisr.intervention import Array
-from cisr.task import Move, Transition
+from cisr.core.intervention import Array
+from cisr.core.task import Move, Transition
 
 X, Y, VX, VY, ANGLE, SPIN, LEFT_LEG, RIGHT_LEG = range(8)
 HULL, BODY_SIZE = 8, 6

@@ -1,11 +1,21 @@
 """What the paper published about Lunar Lander: its table of noiseless students with two layers, and two teachers."""
 
-from cisr.curricula import Switching, Threshold
-from cisr.reproduce import Published
-from cisr.reproduced import PublishedRow
+from cisr.core.publication import Published, PublishedRow
 
-LL_A = Switching(interventions=("Narrow", "Wide"), thresholds=(Threshold(min_return=22.84, max_violation=3.434),))
-LL_B = Switching(interventions=("Narrow", "Wide"), thresholds=(Threshold(min_return=50.70, max_violation=1.032),))
+LL_A = {
+    "kind": "switching",
+    "interventions": ["Narrow", "Wide"],
+    "thresholds": [
+        {"min_return": 22.84, "max_violation": 3.434},
+    ],
+}
+LL_B = {
+    "kind": "switching",
+    "interventions": ["Narrow", "Wide"],
+    "thresholds": [
+        {"min_return": 50.70, "max_violation": 1.032},
+    ],
+}
 
 LUNAR_LANDER = Published(
     title="Lunar Lander, noiseless students with two layers (Table 7a of the paper)",

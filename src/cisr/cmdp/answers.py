@@ -1,0 +1,115 @@
+"""What environments answer, checked before anything is learned from it.
+
+A student that learns from NaN, from an observation of another shape or from a truth value that is none learns nonsense
+without a word. Checks of single answers are plain comparisons, because they are made at every step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from cisr.core.checks import shown
+from cisr.core.errors import AnswerError, TaskError
+
+
+def check_environment(env: Any) -> None:
+    """What `make_env` has made."""
+    if not isinstance(env, gymnasium.Env):
+        raise TaskError(f"make_env made {shown(env)}: return a gymnasium.Env.")
+
+
+class Answers:
+    """What the environments of one observation space may answer."""
+
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        self._space = space
+        self._n = int(space.n) if isinstance(space, gymnasium.spaces.Discrete) else None
+        self._first = int(space.start) if isinstance(space, gymnasium.spaces.Discrete) else 0
+        self._box = isinstance(space, gymnasium.spaces.Box)
+        self._allowed: set[np.dtype[Any]] = set()  # types of numbers seen to fit
+
+    def observation(self, answer: Any, who: str) -> np.ndarray:
+        """The observation as an array; whether it is finite is asked of many at once, see `not_finite`."""
+        if self._n is not None:
+            number = np.asarray(answer)
+            if number.shape != () or number.dtype.kind not in "iu" or not 0 <= number - self._first < self._n:
+                raise AnswerError(self._complaint(who, answer))
+            return number
+        if not self._box:
+            return np.asarray(answer)
+        seen = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
+        if seen.shape != self._space.shape or (seen.dtype not in self._allowed and not self._fits(seen.dtype)):
+            raise AnswerError(self._complaint(who, answer))
+        return seen
+
+    def not_finite(self, observations: np.ndarray) -> list[int]:
+        """Which of many observations (E, ...) hold NaN or infinity."""
+        if not self._box or observations.dtype.kind != "f":
+            return []
+        finite = np.isfinite(observations)
+        if finite.all():
+            return []
+        return np.flatnonzero(~finite.reshape(len(finite), -1).all(axis=1)).tolist()
+
+    def _fits(self, dtype: np.dtype[Any]) -> bool:
+        if dtype.kind not in "biuf" or not np.can_cast(dtype, self._space.dtype or dtype, "same_kind"):
+            return False
+        self._allowed.add(dtype)
+        return True
+
+    def _complaint(self, who: str, answer: Any) -> str:
+        shown = np.asarray(answer, dtype=object if answer is None or isinstance(answer, dict) else None)
+        what = f"{shown.dtype} of shape {shown.shape}" if self._n is None else repr(answer)
+        return f"{who} answered the observation {what}: the observation space is {self._space}."
+
+
+def checked_reward(given: Any) -> float:
+    """A finite number."""
+    if not isinstance(given, float):
+        number = np.asarray(given)
+        if number.shape != () or number.dtype.kind not in "biuf":
+            raise AnswerError(f"The environment's step paid the reward {given!r}: it must be a number.")
+        given = float(number)
+    if not math.isfinite(given):
+        raise AnswerError(f"The environment's step paid a reward of {given}: it must be finite.")
+    return float(given)
+
+
+def checked_flag(given: Any, name: str) -> bool:
+    """`terminated` or `truncated`."""
+    if type(given) is bool or isinstance(given, np.bool_):
+        return bool(given)
+    array = np.asarray(given)
+    if array.shape != () or array.dtype != bool:
+        raise AnswerError(f"The environment's step answered {name} = {given!r}: it must be True or False.")
+    return bool(array)
+
+
+def checked_step(answer: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """The five parts of a step."""
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        what = f"{len(answer)} values" if isinstance(answer, tuple) else f"{type(answer).__name__}"
+        raise AnswerError(
+            f"The environment's step answered {what}: it must answer observation, reward, terminated, truncated, info."
+        )
+    return answer
+
+
+def checked_state(state: Any, like: np.ndarray | None = None) -> np.ndarray:
+    """What `read_state` answers: a vector of numbers, of the same length every time."""
+    if like is not None and isinstance(state, np.ndarray) and state.shape == like.shape and state.dtype == like.dtype:
+        return state
+    if state is None:
+        raise AnswerError("read_state answered None: it must answer the environment's state as a vector (d,).")
+    vector = np.asarray(state)
+    if vector.ndim != 1 or vector.dtype.kind not in "biuf" or not vector.size:
+        raise AnswerError(
+            f"read_state answered {vector.dtype} of shape {vector.shape}: it must answer a vector of numbers (d,)."
+        )
+    if like is not None and vector.shape != like.shape:
+        raise AnswerError(f"read_state answered a vector of {vector.size} numbers, before it were {like.size}.")
+    return vector

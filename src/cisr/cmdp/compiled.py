@@ -1,0 +1,192 @@
+"""The induced CMDP of a compiled twin, as pure functions: one student's E environments; lanes map it over students.
+
+The same order of events as in `cisr.cmdp`: move, judge, account, rescue within the step. Interventions are data
+(`Rules`): every trigger and reset of the task is evaluated and the student's own is selected, so that one executable
+serves every curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cisr.core import constraints
+from cisr.core.constraints import Account
+from cisr.core.intervention import Array, Intervention, Place, Rewind, ToStart
+from cisr.core.task import Move, Task, Transition, standing
+from cisr.core.twin import State, Twin
+
+REWIND, TO_START, PLACE = 0, 1, 2
+
+
+class Rules(NamedTuple):
+    """An intervention as data."""
+
+    trigger: Array  # () which of the interventions' triggers
+    reset: Array  # () REWIND, TO_START, or PLACE + which of the placing functions
+    rewind: Array  # () steps
+    horizon: Array  # () steps
+    tolerance: Array  # (m,)
+
+
+class Envs(NamedTuple):
+    """Environments in the middle of their episodes."""
+
+    state: State  # (E, ...)
+    account: Account  # (E, m), (E,)
+    visited: Array  # (E, depth, d) this episode's last non-trigger states
+    length: Array  # (E,) how many of them are kept
+    total_reward: Array  # (E,)
+    failures: Array  # (E,)
+    rescues: Array  # (E,)
+    began: Array  # (E,) when the episode began, in steps
+    doomed: Array  # (E, n) by which dangers its start is inside D: the first step is a failure and ends it
+
+
+class Stepped(NamedTuple):
+    """What a step led to, for each environment."""
+
+    reward: Array  # (E,)
+    costs: Array  # (E, m)
+    constraint_values: Array  # (E, m)
+    terminated: Array  # (E,)
+    truncated: Array  # (E,)
+    rescued: Array  # (E,)
+    failed: Array  # (E,)
+    ways: Array  # (E, n) which of the task's outcomes hold, but for the last, which always does
+
+
+class Supervised:
+    """A twin under any of a task's interventions.
+
+    `depth` is how many non-trigger states are remembered: 1 is enough for `Rewind(1)`; longer rewinds need them all.
+    """
+
+    def __init__(self, task: Task, twin: Twin, interventions: Sequence[Intervention]) -> None:
+        self.task = task
+        self.twin = twin
+        known = [tuple(i.triggers.values()) for i in (task.intervention("none"), *interventions)]
+        self._triggers = list(dict.fromkeys(known))
+        self._places = list(dict.fromkeys(i.reset for i in interventions if isinstance(i.reset, Place)))
+        rewinds = [i.reset.steps for i in interventions if isinstance(i.reset, Rewind)]
+        self.longest = max([task.horizon, *(task.horizon_under(i) for i in interventions)])
+        """Steps of an episode, at most."""
+        self.depth = 1 if max([1, *rewinds, *(p.n_history for p in self._places)]) == 1 else self.longest + 1
+        self.n_place_uniforms = max([0, *(p.n_uniforms for p in self._places)])
+
+    def rules(self, intervention: Intervention) -> Rules:
+        reset = intervention.reset
+        kind = TO_START if isinstance(reset, ToStart) else REWIND
+        if isinstance(reset, Place):
+            kind = PLACE + self._places.index(reset)
+        return Rules(
+            trigger=np.int32(self._triggers.index(tuple(intervention.triggers.values()))),
+            reset=np.int32(kind),
+            rewind=np.int32(reset.steps if isinstance(reset, Rewind) else 0),
+            horizon=np.int32(self.task.horizon_under(intervention)),
+            tolerance=np.array(constraints.tolerances(intervention), np.float32),
+        )
+
+    def start(self, parameters: Any, u: Array, clock: Array) -> Envs:
+        """New episodes from uniforms (E, n_reset_uniforms)."""
+        n = u.shape[0]
+        state = self.twin.reset(parameters, u)
+        zeros = jnp.zeros(n)
+        account = constraints.opening((n,), len(self.task.constraints), jnp)
+        vector = self.twin.vector(state)
+        visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
+        length = jnp.ones(n, jnp.int32)
+        doomed = self._standing_in_danger(vector)
+        return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32), doomed)
+
+    def step(
+        self, parameters: Any, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
+    ) -> tuple[Envs, Stepped]:
+        """Move, judge, account, rescue; ended episodes are left for `restart`."""
+        task, twin = self.task, self.twin
+        outcome = twin.step(parameters, envs.state, action, u)
+        vector = twin.vector(outcome.state)
+        move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
+        dangers = [danger(move) | envs.doomed[:, k] for k, danger in enumerate(task.dangers.values())]
+        failed = jnp.any(jnp.stack(dangers), axis=0)
+        each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
+        fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
+        rescued = fired.any(axis=-1)
+
+        terminated = outcome.terminated | failed
+        to_start = rules.reset == TO_START
+        placed = rescued & ~terminated & ~to_start
+        target, visited, length = self._remember(rules, envs, vector, ~terminated & ~rescued, placed, u_place)
+        state = _choose(placed, twin.place(outcome.state, target), outcome.state)
+        sent_back = rescued & ~terminated & to_start
+        if self._places:  # a rewind leads to where the student was in no danger
+            landed = self._standing_in_danger(target) & placed[:, None]
+            dangers = [danger | landed[:, k] for k, danger in enumerate(dangers)]
+            failed = failed | landed.any(axis=-1)
+        events = jnp.concatenate([failed[:, None], fired], axis=-1)
+        account, costs = constraints.book(task.constraint_form, envs.account, events, rules.tolerance)
+        terminated = terminated | failed | sent_back
+        truncated = (account.steps >= rules.horizon) & ~terminated
+        reward = outcome.reward
+        if task.reward is not None:
+            where_to = jnp.where((rescued & ~to_start)[:, None], target, vector)
+            reward = task.reward(Transition(move, failed, rescued, where_to, truncated))
+        after = Envs(
+            state=state,
+            account=account,
+            visited=visited,
+            length=length,
+            total_reward=envs.total_reward + reward,
+            failures=envs.failures + failed,
+            rescues=envs.rescues + rescued,
+            began=envs.began,
+            doomed=envs.doomed,
+        )
+        values = constraints.value(task.constraint_form, account, rules.tolerance)
+        ways = jnp.stack([*dangers, task.success(move), sent_back, truncated], axis=-1)
+        return after, Stepped(reward, costs, values, terminated, truncated, rescued, failed, ways)
+
+    def _standing_in_danger(self, vector: Array) -> Array:
+        """Which dangers hold of states (E, d) that nobody moved to, (E, n): starts, and ends of rescues."""
+        return jnp.stack([danger(standing(vector)) for danger in self.task.dangers.values()], axis=-1)
+
+    def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
+        """Begin new episodes where the last ones ended."""
+        restarted: Envs = _choose(ended, self.start(parameters, u, clock), envs)
+        return restarted
+
+    def _remember(
+        self, rules: Rules, envs: Envs, vector: Array, moved_on: Array, placed: Array, u_place: Array
+    ) -> tuple[Array, Array, Array]:
+        """Where a rescue would lead (E, d), and the history after this step."""
+        everyone = jnp.arange(len(moved_on))
+        cut = jnp.maximum(envs.length - rules.rewind, 0)  # a rewind ends at the state of this index
+        if self.depth == 1:
+            cut = jnp.zeros_like(cut)
+        target = envs.visited[everyone, cut]
+        for k, place in enumerate(self._places):
+            past = jnp.maximum(jnp.arange(-place.n_history, 0) + envs.length[:, None], 0)  # (E, n)
+            if self.depth == 1:
+                past = jnp.zeros_like(past)
+            history = jnp.take_along_axis(envs.visited, past[..., None], axis=1)
+            computed = place.fn(vector, history, u_place[:, : place.n_uniforms])
+            target = jnp.where(rules.reset == PLACE + k, computed.astype(target.dtype), target)
+        appended = moved_on | (placed & (rules.reset >= PLACE))
+        at = jnp.zeros_like(envs.length) if self.depth == 1 else jnp.minimum(envs.length, self.depth - 1)
+        newest = jnp.where(moved_on[:, None], vector, target)
+        kept = envs.visited.at[everyone, at].set(jnp.where(appended[:, None], newest, envs.visited[everyone, at]))
+        length = jnp.where(appended, envs.length + 1, jnp.where(placed, cut + 1, envs.length))
+        return target, kept, jnp.minimum(length, self.depth)
+
+
+def _choose(condition: Array, one: Any, other: Any) -> Any:
+    """Leaf by leaf, along the first axis."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (jnp.ndim(a) - 1)), a, b)
+
+    return jax.tree.map(pick, one, other)

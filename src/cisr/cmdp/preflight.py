@@ -1,0 +1,153 @@
+"""Does `read_state` read, does `place` place, and do predicates answer for each state? Asked before any student is
+trained: a rescue by a `place` that does nothing would leave students in danger without a word.
+
+`cisr.testing.check_task` checks much more; this takes a few steps in one environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cisr.core.errors import AnswerError, CisrError, TaskError, described
+from cisr.core.intervention import ToStart
+from cisr.core.task import Task, standing
+from cisr.system.interrupts import users_errors
+
+MOST_RESETS, MOST_STEPS = 3, 50
+"""Tries to find a state that is not the first one."""
+
+
+Ask = Callable[[], None]
+"""Called before the user's code is."""
+
+
+def check_state_functions(task: Task, ask: Ask = lambda: None) -> None:
+    """Complain about functions that are missing, answer nothing or do nothing; an environment that raises is no concern
+    of this check: its students will say so."""
+    ask()
+    try:
+        env = task.make_env()
+    except users_errors():
+        return
+    try:
+        _look(task, env, ask)
+    finally:
+        with contextlib.suppress(*users_errors()):
+            ask()
+            env.close()
+
+
+def _look(task: Task, env: Any, ask: Ask) -> None:
+    try:
+        ask()
+        env.reset(seed=0)
+    except users_errors():
+        return
+    first = _read(task, env)
+    if task.scenery is not None and len(first) < 2:
+        raise TaskError(
+            f"Task '{task.name}' has a scenery, on which the first two numbers of a state are drawn: its read_state "
+            f"answers {len(first)}."
+        )
+    check_predicates(task, first)
+    if all(isinstance(i.reset, ToStart) for i in task.interventions):
+        return  # nobody is ever placed
+    elsewhere = _another_state(task, env, first, ask)
+    if elsewhere is not None:
+        ask()
+        _check_place(task, env, first, elsewhere)
+
+
+def check_predicates(task: Task, state: np.ndarray) -> None:
+    """Ask danger, success and triggers about several copies of a state (d,): one verdict for each is expected.
+
+    There are more copies than numbers in a state, or code that indexes the wrong axis could answer the right shape.
+    """
+    states = np.stack([state] * (len(state) + 1))  # (d + 1, d)
+    move = standing(states)
+    asked: list[tuple[str, Any, Any]] = [(f"danger '{name}'", danger, move) for name, danger in task.dangers.items()]
+    asked.append(("success", task.success, move))
+    for intervention in task.interventions:
+        asked += [
+            (f"trigger '{name}' of '{intervention.name}'", f, states) for name, f in intervention.triggers.items()
+        ]
+    for what, predicate, about in asked:
+        check_verdict(f"The {what} of task '{task.name}'", predicate, about, states.shape)
+
+
+def check_verdict(who: str, predicate: Any, about: Any, shape: tuple[int, ...]) -> None:
+    """One bool for each of the states of a shape (..., d)."""
+    mend = "answer one bool for each state, and index its last axis: state[..., 0], not state[0]"
+    try:
+        verdict = np.asarray(predicate(about))
+    except CisrError:
+        raise
+    except users_errors() as error:
+        raise TaskError(f"{who} raised {described(error)}, asked about states of shape {shape}: {mend}.") from error
+    if verdict.shape != shape[:-1] or verdict.dtype != bool:
+        raise TaskError(
+            f"{who} answered {verdict.dtype} of shape {verdict.shape}, asked about states of shape {shape}; expected "
+            f"was bool of shape {shape[:-1]}: {mend}."
+        )
+
+
+def _read(task: Task, env: Any) -> np.ndarray:
+    from cisr.cmdp.answers import checked_state  # brings in gymnasium
+
+    try:
+        return np.array(checked_state(task.read_state(env)))
+    except AnswerError as error:
+        raise TaskError(f"Task '{task.name}': {error}") from error
+    except users_errors() as error:
+        raise TaskError(
+            f"Task '{task.name}': its read_state raised {described(error)}. Give a function of the environment that "
+            f"returns its state as a vector of numbers (d,)."
+        ) from error
+
+
+def _another_state(task: Task, env: Any, first: np.ndarray, ask: Ask) -> np.ndarray | None:
+    """Bring the environment into a state that is not the first one; None where that cannot be done."""
+    try:
+        for seed in range(1, MOST_RESETS + 1):
+            ask()
+            env.reset(seed=seed)
+            if not np.array_equal(state := _read(task, env), first):
+                return state
+        env.action_space.seed(0)
+        for _ in range(MOST_STEPS):
+            ask()
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset(seed=0)
+            elif not np.array_equal(state := _read(task, env), first):
+                return state
+    except TaskError:
+        raise
+    except users_errors():
+        return None
+    return None
+
+
+def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray) -> None:
+    from cisr.cmdp.answers import Answers  # brings in gymnasium
+
+    asked = f"Task '{task.name}': its place, asked to put the environment back into its first state,"
+    mend = "Give a function place(env, state) that puts it there and returns the observation there."
+    try:
+        seen = task.place(env, first.copy())
+    except users_errors() as error:
+        raise TaskError(f"{asked} raised {described(error)}. {mend}") from error
+    if seen is None:
+        raise TaskError(f"{asked} answered None. {mend}")
+    try:
+        Answers(env.observation_space).observation(seen, "place")
+    except AnswerError as error:
+        raise TaskError(f"Task '{task.name}': {error}") from error
+    was, wanted, now = (np.nan_to_num(state.astype(float)) for state in (elsewhere, first, _read(task, env)))
+    nearby = 0.5 * abs(was - wanted) + 1e-3 * (1 + abs(wanted))  # simulators round; half of the way is no rounding
+    if (abs(now - wanted) > nearby).any():
+        raise TaskError(f"{asked} left it where it was, or led elsewhere. {mend}")

@@ -1,0 +1,114 @@
+"""What a user may give where a number, a function or one of cisr's own values is expected."""
+
+from __future__ import annotations
+
+import math
+import operator
+import reprlib
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from cisr.core.errors import ConfigError
+
+MOST_STUDENTS = 100_000
+"""Students of one run, and all else that is counted by students or policies: more would be a slip of the keyboard."""
+MOST_STEPS = 2**31 - 1
+"""Time limits and other counts of steps: what compiled programs count with."""
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 80
+
+
+def shown(value: Any) -> str:
+    """A value in a message: in full where it is short."""
+    return _short.repr(value)
+
+
+def _given(what: str, value: Any) -> str:
+    """`what` says whose value it is; where it ends in "=", the value follows."""
+    return f"{what}{'' if what.endswith('=') else ' is '}{shown(value)}"
+
+
+def check_whole(what: str, number: Any, least: int = 1, most: int = MOST_STEPS) -> int:
+    """A whole number within bounds, numpy's and others' too, as Python has it; `what` begins the complaint about any
+    other."""
+    given = as_python(number)
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        raise ConfigError(f"{_given(what, number)}: give a whole number from {least:,} to {most:,}.")
+    return given
+
+
+def as_python(number: Any) -> Any:
+    """A number that Python can write as JSON; what is none stays what it is."""
+    if isinstance(number, bool | int | float):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return float(number) if isinstance(number, Real) else number
+
+
+def keep(record: Any, **values: Any) -> None:
+    """Have a frozen record hold values as they were understood."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def check_in_all(each: int, groups: int, what: str) -> None:
+    """Students of all groups together; `what` calls the groups."""
+    if each * groups > MOST_STUDENTS:
+        given = f"{each * groups} students in all, {each} for each of {groups} {what}"
+        raise ConfigError(f"{given}: give at most {MOST_STUDENTS:,} in all.")
+
+
+def check_number(what: str, number: Any, least: float = -math.inf) -> float:
+    """A finite number, at least `least`, as Python has it."""
+    given = as_python(number)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(_float(given)):
+        raise ConfigError(f"{_given(what, number)}: give a finite number.")
+    if given < least:
+        raise ConfigError(f"{_given(what, number)}: give a finite number ≥ {least:g}.")
+    return given
+
+
+def check_text(what: str, text: Any) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"{_given(what, text)}: give a text.")
+    return text
+
+
+def check_kind(what: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
+    """One of the classes `kind`; `expected` says in words what to give."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{_given(what, value)}: give {expected}.")
+
+
+def check_function(what: str, value: Any, of: str) -> None:
+    """Something that can be called; `of` shows how."""
+    if not callable(value):
+        raise ConfigError(f"{_given(what, value)}: give a function {of}.")
+
+
+def check_predicates(what: str, value: Any, of: str) -> None:
+    """One predicate, or several by name."""
+    if callable(value):
+        return
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigError(f"{_given(what, value)}: give a function {of}, or several in a dictionary by name.")
+    for name, predicate in value.items():
+        check_text(f"A name in {what[0].lower()}{what[1:]}", name)
+        check_function(f"{what} has '{name}', which", predicate, of)
+
+
+def check_names(what: str, names: Any) -> None:
+    """A tuple or list of texts; a single text is none."""
+    if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{what} are {shown(names)}: give a list or tuple of names.")
+
+
+def _float(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,185 @@
+"""The transition model of a finite task: every move that the environment can make, with its probability.
+
+A task may bring its own (`Task.model`); Gymnasium's toy-text environments show theirs in `env.unwrapped.P`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cisr.core.errors import ConfigError
+from cisr.core.timed import Timed
+
+if TYPE_CHECKING:
+    from cisr.core.task import Task
+
+ROUNDING = 1e-9
+"""How far probabilities may add up beside 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FiniteModel:
+    """P(s' | s, a) with rewards, as m moves in flat arrays; states are numbered 0 … n − 1.
+
+    Every state has every action, also a state that nobody acts in because episodes end there.
+    """
+
+    states: np.ndarray  # (n, d) the state vectors that triggers and resets see
+    n_actions: int
+    source: np.ndarray  # (m,) number of the state moved from
+    action: np.ndarray  # (m,)
+    probability: np.ndarray  # (m,) of this move, given source and action; above 0
+    target: np.ndarray  # (m,) number of the state moved to
+    reward: np.ndarray  # (m,)
+    terminated: np.ndarray  # (m,) bool: the environment itself ends the episode with this move
+    start: np.ndarray  # (n,) distribution of the first state
+    time_limit: int | None = None
+    """Steps after which the environment itself cuts an episode off, where it does."""
+
+    def __post_init__(self) -> None:
+        n = self.n_states
+        sizes = {name: np.shape(getattr(self, name)) for name in _FLAT}
+        if self.states.ndim != 2 or len(set(sizes.values())) != 1 or len(sizes["source"]) != 1:
+            raise ConfigError(
+                f"A model has states of shape {self.states.shape} and moves of shapes {sizes}: "
+                "give states (n, d) and all moves as flat arrays of one length."
+            )
+        for name, bound in (("source", n), ("target", n), ("action", self.n_actions)):
+            numbers = getattr(self, name)
+            if numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= bound).any():
+                raise ConfigError(f"A model's {name} holds {numbers.dtype}: give whole numbers from 0 to {bound - 1}.")
+        if not (self.probability > 0).all():
+            raise ConfigError("A model has moves of probability 0 or less: leave them out.")
+        if not np.isfinite(self.reward).all():
+            raise ConfigError("A model has rewards that are not finite: give finite numbers.")
+        total = np.bincount(self.pair, self.probability, minlength=n * self.n_actions)  # (n * actions,)
+        for pair in np.flatnonzero(np.abs(total - 1) > ROUNDING)[:1]:
+            state, action = divmod(int(pair), self.n_actions)
+            raise ConfigError(
+                f"In state {said(self.vector(state))} the probabilities of action {action} add up to {total[pair]:g}: "
+                "they must add up to 1 in every state, also where episodes end (let those lead to themselves)."
+            )
+        if self.start.shape != (n,) or (self.start < 0).any() or abs(self.start.sum() - 1) > ROUNDING:
+            raise ConfigError(
+                f"A model starts with {self.start.shape} probabilities that add up to {self.start.sum():g}: "
+                f"give one for each of its {n} states, together 1."
+            )
+        if len(self.numbers) != n:
+            raise ConfigError(f"A model has {n} states, of which {len(self.numbers)} differ: give each state once.")
+
+    @property
+    def n_states(self) -> int:
+        return len(self.states)
+
+    @property
+    def pair(self) -> np.ndarray:
+        """Which (state, action) each move belongs to, (m,): state · actions + action."""
+        return np.asarray(self.source * self.n_actions + self.action)
+
+    @cached_property
+    def numbers(self) -> dict[tuple[Any, ...], int]:
+        """The number of each state vector."""
+        return {tuple(row): number for number, row in enumerate(self.states.tolist())}
+
+    def lasting(self, horizon: int) -> int:
+        """Steps of an episode with this horizon: the environment's own time limit may be shorter."""
+        return horizon if self.time_limit is None else min(horizon, self.time_limit)
+
+    def vector(self, number: int | np.integer[Any]) -> tuple[float, ...]:
+        """The state vector of a state number, as plain numbers."""
+        return tuple(self.states[number].tolist())
+
+
+def said(state: tuple[float, ...]) -> str:
+    """A state vector in words."""
+    return "[" + ", ".join(f"{x:g}" for x in state) + "]"
+
+
+_FLAT = ("source", "action", "probability", "target", "reward", "terminated")
+
+
+def model_of(task: Task) -> FiniteModel | None:
+    """The task's own model, else that of a toy-text environment; None where there is neither."""
+    if task.model is not None:
+        return task.model()
+    from cisr.core.task import read_tabular
+
+    if task.read_state is not read_tabular:
+        return None
+    env = task.make_env()
+    try:
+        return _toy_text_model(env)
+    finally:
+        env.close()
+
+
+def _toy_text_model(env: Any) -> FiniteModel | None:
+    """From P[state][action] = [(probability, next state, reward, terminated), …]; a state's vector is [number]."""
+    table = getattr(env.unwrapped, "P", None)
+    start = getattr(env.unwrapped, "initial_state_distrib", None)
+    fickle = getattr(env.unwrapped, "fickle_passenger", False)  # Taxi's passengers change their mind beside the table
+    if table is None or start is None or fickle or not _shows_its_core(env):
+        return None
+    moves = [(state, action, *move) for state, row in table.items() for action, moves in row.items() for move in moves]
+    source, action, probability, target, reward, terminated = (np.array(column) for column in zip(*moves, strict=True))
+    real = probability > 0
+    return FiniteModel(
+        states=np.arange(len(table))[:, None],
+        n_actions=1 + int(action.max()),
+        source=source[real],
+        action=action[real],
+        probability=probability[real].astype(float),
+        target=target[real],
+        reward=reward[real].astype(float),
+        terminated=terminated[real].astype(bool),
+        start=np.array(start, float),
+        time_limit=_time_limit(env),
+    )
+
+
+def _time_limit(env: Any) -> int | None:
+    """The shortest of the wrappers' own; a spec may name one that is not there."""
+    from gymnasium.wrappers import TimeLimit
+
+    limits = [layer._max_episode_steps for layer in _layers(env) if isinstance(layer, TimeLimit)]
+    return min(limits, default=None)
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """The wrappers, from the outermost on, and the environment itself."""
+    while env is not env.unwrapped:
+        yield env
+        env = env.env
+    yield env
+
+
+def _shows_its_core(env: Any) -> bool:
+    """Whether the core's table speaks for all of it: wrappers that leave moves and rewards as they are, and `step` and
+    `reset` of Gymnasium's own in each layer, neither overridden by a subclass nor replaced on the object."""
+    from gymnasium import ObservationWrapper, wrappers
+
+    transparent = (
+        ObservationWrapper,
+        wrappers.OrderEnforcing,
+        wrappers.PassiveEnvChecker,
+        wrappers.RecordEpisodeStatistics,
+        wrappers.TimeLimit,
+    )
+    *around, core = _layers(env)
+    stock = all(_is_stock(layer, name) for layer in (*around, core) for name in ("step", "reset"))
+    return stock and all(isinstance(layer, transparent) for layer in around)
+
+
+def _is_stock(layer: Any, name: str) -> bool:
+    """Whether a method is defined by a class of Gymnasium, in code of Gymnasium: `functools.wraps` lends names only."""
+    cls = next(base for base in type(layer).__mro__ if name in vars(base))
+    method = vars(cls)[name]
+    where = getattr(method, "__globals__", {}).get("__name__", "")
+    own = vars(layer).get(name)
+    looked_at = isinstance(own, Timed) and own.function == method.__get__(layer)
+    return (own is None or looked_at) and cls.__module__.startswith("gymnasium.") and where.startswith("gymnasium.")

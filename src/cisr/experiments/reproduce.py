@@ -1,0 +1,263 @@
+"""Reproduction of a paper's table: independent teachers, then fresh students under what they found and the baselines.
+
+As in the paper, each teacher's curriculum trains a class of new students, and so does every baseline, once for each
+teacher; standard errors, intervals and tests are over these repetitions, because the students of one teacher share its
+luck. Teachers by random search have the same budget of students.
+Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`; a finding in
+the store says that it holds a reproduction, so that a report can set it beside the paper without knowing the task.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+from cisr.core.checks import MOST_STUDENTS, check_whole
+from cisr.core.errors import ConfigError
+from cisr.core.publication import Published
+from cisr.core.seeding import check_seed
+from cisr.core.task import Task
+from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy, policy_from_json
+from cisr.experiments.compare import Comparison, enrol, summarise_groups
+from cisr.experiments.differences import Difference
+from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row, told_apart
+from cisr.experiments.study import Listener, Study, ignore, random_teacher, run_together
+from cisr.experiments.trajectories import keep_trajectories
+from cisr.store import Store
+from cisr.store.runs import announce_aside, deployed, settle
+from cisr.system.interrupts import interrupts_told_apart
+from cisr.tasks import EXPLORER
+from cisr.teachers import Belief
+from cisr.training import STEP_TIMEOUT, Batching, Classroom, Lesson
+from cisr.training.finished import check_finished
+from cisr.training.setup import make_lesson
+
+PUBLICATIONS = {
+    "frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE",
+    "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
+}
+OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
+MOST_TEACHERS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    title: str
+    repetitions: int
+    students: int
+    rows: tuple[ReproducedRow, ...]
+    policies: Mapping[str, tuple[CurriculumPolicy, ...]]
+    """What the teachers found, by kind of teacher."""
+    beliefs: tuple[Belief | None, ...]
+    """What each optimizing teacher believes of what it found; None of one that does not know how sure it is."""
+    comparison: Comparison
+    """All students together, for figures."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is of our students and teacher."""
+        return self.comparison.student == EXPLORER
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return told_apart(self.rows)
+
+    def pictured(self) -> Comparison:
+        """The curricula of the paper's own figure."""
+        labels = [row.curriculum for row in self.rows if row.published is not None]
+        return replace(self.comparison, transcripts={label: self.comparison.transcripts[label] for label in labels})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.comparison.task,
+            "scale": self.comparison.scale,
+            "repetitions": self.repetitions,
+            "students": self.students,
+            "rows": [row.to_json() for row in self.rows],
+            "differences": [difference.to_json() for difference in self.differences],
+            "policies": {kind: [p.to_json() for p in policies] for kind, policies in self.policies.items()},
+            "beliefs": [belief and asdict(belief) for belief in self.beliefs],
+            "pooled": self.comparison.to_json()["rows"],
+        }
+
+
+def publication(task: Task) -> Published:
+    """What the paper says of a task and its students."""
+    published = _published(task.name)
+    if published is None:
+        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {', '.join(PUBLICATIONS)}.")
+    if published.students and task.student_kind not in published.students:
+        raise ConfigError(
+            f"The paper trains no teachers for {task.student_kind} students of '{task.name}', it transfers those for "
+            f"{published.students[0]} ones: see `cisr compare {task.name} {' '.join(published.teachers)} "
+            f"--student {task.student_kind}`."
+        )
+    return published
+
+
+def published_teachers(task: str) -> Mapping[str, CurriculumPolicy]:
+    """Curricula that come with a built-in task, by name."""
+    published = _published(task)
+    return {} if published is None else {name: policy_from_json(found) for name, found in published.teachers.items()}
+
+
+def _published(task: str) -> Published | None:
+    if task not in PUBLICATIONS:
+        return None
+    module, _, name = PUBLICATIONS[task].partition(":")
+    published: Published = getattr(importlib.import_module(module), name)
+    return published
+
+
+class Plan(NamedTuple):
+    """What a reproduction will do on its store."""
+
+    lesson: Lesson
+    batching: Batching
+    repetitions: list[str]
+    """Names of the comparisons."""
+    studies: dict[str, list[Study]]
+    """By kind of teacher."""
+
+
+def plan(
+    task: Task,
+    store: Store,
+    *,
+    n_teachers: int,
+    seed: int,
+    lane: str,
+    batch: int | None = None,
+    fresh: bool = False,
+) -> Plan:
+    """Make sure that the store is one of this reproduction; `fresh` sets what it holds aside first."""
+    n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
+    if fresh:
+        announce_aside(store.set_aside(store.runs()))
+    studies = {
+        OPTIMIZED: teacher_studies(task, n_teachers, seed, lane),
+        RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
+    }
+    repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
+    lesson = make_lesson(task, lane=lane, deploy_each_unit=publication(task).deploy_each_unit)
+    for name in repetitions:
+        batching = settle(store, name, lesson, deployed(lesson, seed), batch)
+    return Plan(lesson, batching, repetitions, studies)
+
+
+@interrupts_told_apart()
+def reproduce(
+    task: Task,
+    store: Store,
+    *,
+    n_teachers: int = 3,
+    n_students: int = 10,
+    seed: int = 0,
+    lane: str = "auto",
+    n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
+    batch: int | None = None,
+    listener: Listener = ignore,
+) -> Reproduction:
+    """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
+    n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
+    n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
+    paper = publication(task)
+    lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
+    searches = [study.name for studies in kinds.values() for study in studies]
+    store.keep_reproduction(finding(task, paper, names, searches, n_students))
+    everyone_searching = [study for studies in kinds.values() for study in studies]
+    results = run_together(everyone_searching, store, n_workers, step_timeout, listener)
+    found = iter(results)
+    by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
+    policies = {kind: tuple(result.policy for result in each) for kind, each in by_kind.items()}
+
+    repetitions = []
+    for k, name in enumerate(names):
+        curricula = {
+            OPTIMIZED: policies[OPTIMIZED][k],
+            **baselines(task, paper),
+            RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
+        }
+        repetitions.append(enrol(task, curricula, n_students, seed, name))
+    with Classroom(
+        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+    ) as classroom:
+        everyone = (student for groups in repetitions for group in groups.values() for student in group)
+        taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
+    check_finished(list(taught.values()))
+    groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
+    pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
+    keep_trajectories(store, task, pooled, seed, n_workers=n_workers, step_timeout=step_timeout)
+    return Reproduction(
+        title=entitled(paper.title, task.student_kind),
+        repetitions=n_teachers,
+        students=n_students,
+        rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
+        policies=policies,
+        beliefs=tuple(result.belief for result in by_kind[OPTIMIZED]),
+        comparison=Comparison(
+            task=task.name,
+            scale=task.scale,
+            student=task.student_kind,
+            rows=summarise_groups(pooled),
+            transcripts=pooled,
+        ),
+    )
+
+
+def finding(
+    task: Task, paper: Published, repetitions: Sequence[str], searches: Sequence[str], n_students: int
+) -> dict[str, Any]:
+    """What a report must know of a reproduction, as JSON: what belongs to it, its rows in order, the numbers beside."""
+    labels = (OPTIMIZED, *baselines(task, paper), RANDOM_SEARCH)
+    return {
+        "title": paper.title,
+        "repetitions": list(repetitions),
+        "searches": list(searches),
+        "students": n_students,
+        "rows": [[label, asdict(paper.rows[label]) if label in paper.rows else None] for label in labels],
+    }
+
+
+def teacher_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
+    return [Study(task, name=f"teacher-{k + 1}", seed=seed, lane=lane) for k in range(n)]
+
+
+def random_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
+    """Random search with as many policies; they need not wait for each other.
+
+    Where a study finds its ranges with its first policies, each intervention alone, so do these, within the number.
+    """
+    n_policies = task.teaching.n_initial + task.teaching.n_rounds
+    return [
+        Study(
+            task, name=f"random-{k + 1}", seed=seed, lane=lane, teacher=random_teacher, n_initial=n_policies, n_rounds=0
+        )
+        for k in range(n)
+    ]
+
+
+def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
+    """What every repetition is compared with, by the paper's names."""
+    single: dict[str, CurriculumPolicy] = {name: Fixed(name) for name in task.choices}
+    others = {name: named_policy(name, task.n_units) for name in paper.baselines}
+    return {
+        **single,
+        **({"Bandit": Bandit(task.choices)} if "Bandit" in paper.rows else {}),
+        "No-interv.": Fixed("none"),
+        **published_teachers(task.name),
+        **others,
+    }
+
+
+def check_n_teachers(n_teachers: int) -> int:
+    return check_whole("The number of teachers", n_teachers, 1, MOST_TEACHERS)
+
+
+def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
+    """Students that a reproduction trains; a study's count of policies holds those that find its ranges."""
+    searched = 2 * n_teachers * (task.teaching.n_initial + task.teaching.n_rounds) * task.teaching.class_size
+    return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)

@@ -1,0 +1,39 @@
+"""Students out of a store, ready to act."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cisr.core.task import Task
+from cisr.store import Store
+from cisr.students.config import StudentConfig
+
+if TYPE_CHECKING:
+    from cisr.students.student import Student
+
+
+def load_student(store: Store, task: Task, name: str) -> Student:
+    """A student of a store, ready to act: `load_student(store, task, "compare/SR1/000")`."""
+    return stored_student(store, name).ready(task)
+
+
+class StoredStudent(NamedTuple):
+    """What a store has of a student, which can go to another process."""
+
+    config: StudentConfig
+    params: dict[str, Any]
+
+    def ready(self, task: Task) -> Student:
+        """To act; what it sees and does is asked of the task's environment."""
+        from cisr.students.student import Student
+        from cisr.training.gymnasium import specs_of
+
+        observation, distribution = specs_of(task)
+        return Student(self.config, observation, distribution.n_actions, self.params)
+
+
+def stored_student(store: Store, name: str) -> StoredStudent:
+    prefix = "params/"
+    weights = store.weights(name)
+    params = {key.removeprefix(prefix): array for key, array in weights.items() if key.startswith(prefix)}
+    return StoredStudent(store.transcript(name).config, params)

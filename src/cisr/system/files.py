@@ -1,0 +1,168 @@
+"""Files that a user names: what is read is read with care, what is written is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cisr.core.errors import ConfigError
+
+MOST_BYTES = 2**26
+"""Of a file that is read as text; more is none of ours."""
+
+
+BESIDE_A_STORE = (".weights", ".lock", "-wal", "-shm", "-journal")
+"""How the names go on of what a store keeps beside its file."""
+
+
+def read_text(path: Path | str, what: str = "the file") -> str:
+    """A UTF-8 file; complaints call it `what`."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, TypeError, ValueError) as error:
+        raise ConfigError(f"Cannot read {what} {path}: {reason(error)}.") from error
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"Cannot read {what} {path}: it is larger than {MOST_BYTES // 2**20} MiB.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"Cannot read {what} {path}: byte {error.start} is not UTF-8; give a text file.") from error
+
+
+def read_json(path: Path | str, what: str) -> Any:
+    text = read_text(path, what)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        said = f"{Path(path).name} is not JSON (line {error.lineno}: {error.msg})"
+        raise ConfigError(f"Cannot read {what} {path}: {said}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"Cannot read {what} {path}: it is nested too deeply.") from error
+    except ValueError as error:  # Python reads no whole numbers of thousands of digits
+        raise ConfigError(f"Cannot read {what} {path}: a number has too many digits.") from error
+
+
+def check_folder() -> None:
+    """Names of files are looked up from the current folder, which may have been removed."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise ConfigError(
+            f"The current folder cannot be used: {reason(error)}; change to one that is there."
+        ) from error
+
+
+def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = ()) -> None:
+    """Complain before any work about files that could not be written after it. Their folders are made.
+
+    `targets` go by the names of their options; no two may be one file, and none may be one of the `sources` or of the
+    files that a store keeps beside it.
+    """
+    taken: dict[Path, str] = {}
+    given = {_resolved(source) for source in sources}
+    stores = [_resolved(path) for option, path in targets.items() if path is not None and option.startswith("--store")]
+    beside = {store.with_name(store.name + suffix) for store in stores if store.name for suffix in BESIDE_A_STORE}
+    for option, path in targets.items():
+        if path is None:
+            continue
+        real = _resolved(path)
+        if real in taken:
+            raise ConfigError(f"{taken[real]} and {option} are both {path}: give each a file of its own.")
+        if real in given:
+            raise ConfigError(f"{option} would replace {path}, which is to be read: give another file.")
+        if beside & {real, real.parent}:
+            raise ConfigError(f"{option} is {path}, where the store keeps what belongs to it: give another file.")
+        taken[real] = option
+        _check_target(path)
+
+
+def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
+    if path.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise ConfigError(f"Cannot write {path}: give a name that ends in {known}.")
+
+
+def _check_target(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise ConfigError(f"Cannot write {path}: it is a folder; give the name of a file.")
+        if _is_special(path):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = _aside(path)
+        aside.touch(exist_ok=False)
+        aside.unlink()
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[Path]:
+    """Where to write what is to become the file: beside it, renamed into place when all has been written."""
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise ConfigError(f"Cannot write {path}: {reason(error)}.") from error
+    try:
+        if _is_special(target):
+            yield target
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = _aside(target)
+        try:
+            yield aside
+            os.replace(aside, target.resolve())
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(target, error) from error
+
+
+def write_text(path: Path | str, text: str) -> None:
+    with writing(path) as aside:
+        aside.write_text(text, encoding="utf-8", errors="replace")
+
+
+def plain(name: str) -> str:
+    """A name that can be part of a file's."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
+def reason(error: BaseException) -> str:
+    """What is wrong with a file, without its name."""
+    said = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return said[0].lower() + said[1:]
+
+
+def _cannot_write(path: Path, error: BaseException) -> ConfigError:
+    return ConfigError(f"Cannot write {path}: {reason(error)}; give another file, or make room for this one.")
+
+
+def _is_special(path: Path) -> bool:
+    """Is it a device or a pipe, which must not be replaced by a file? Raises where the name can be no file's."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _aside(path: Path) -> Path:
+    """In the same folder, so that renaming is one step; with the same ending, by which libraries choose a format."""
+    real = path.resolve()
+    return real.with_name(f".cisr-{os.getpid()}{real.suffix}")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):  # the check of the file itself says what is wrong
+        return path

@@ -1,0 +1,45 @@
+"""Classrooms: what trains a batch of students under their curriculum policies."""
+
+from cisr.training.classroom import Batching, Classroom, Register
+from cisr.training.records import (
+    Abandonment,
+    Batch,
+    Breakdown,
+    Checkpoint,
+    Deployment,
+    Enrolment,
+    Event,
+    Graduation,
+    Lesson,
+    Progress,
+    Transcript,
+    UnitLog,
+    UnitRecord,
+    charged_score,
+    default_observe,
+    default_score,
+)
+from cisr.training.watch import STEP_TIMEOUT
+
+__all__ = [
+    "STEP_TIMEOUT",
+    "Abandonment",
+    "Batch",
+    "Batching",
+    "Breakdown",
+    "Checkpoint",
+    "Classroom",
+    "Deployment",
+    "Enrolment",
+    "Event",
+    "Graduation",
+    "Lesson",
+    "Progress",
+    "Register",
+    "Transcript",
+    "UnitLog",
+    "UnitRecord",
+    "charged_score",
+    "default_observe",
+    "default_score",
+]

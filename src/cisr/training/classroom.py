@@ -1,0 +1,137 @@
+"""The classroom: trains students under their curriculum policies, many at once, and keeps records as it goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+from cisr.core.checks import check_whole
+from cisr.system.compilation import accelerator_bytes
+from cisr.training.executors import Executor, InThisProcess, Processes
+from cisr.training.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
+from cisr.training.watch import STEP_TIMEOUT, check_step_timeout
+from cisr.training.worker import Job
+
+BYTES_PER_STUDENT = 2**26
+"""What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
+
+
+MOST_WORKERS = 1_000
+
+
+def check_workers(n_workers: int | None) -> None:
+    """None stands for one on each core, 0 for none but this process."""
+    if n_workers is not None:
+        check_whole("The number of workers", n_workers, 0, MOST_WORKERS)
+
+
+class Batching(NamedTuple):
+    """How students are cut into batches. Fixed by the store when it is made: rounding depends on it."""
+
+    side_by_side: int
+    """Batches that run at the same time."""
+    largest: int
+    """Students in one batch at most."""
+
+    @staticmethod
+    def for_this_machine(lane: str) -> Batching:
+        """One batch for each core; on an accelerator one batch, as large as its memory allows."""
+        memory = accelerator_bytes() if lane == "compiled" else None
+        if memory is None:
+            return Batching(side_by_side=os.cpu_count() or 1, largest=16)
+        return Batching(side_by_side=1, largest=min(max(memory // BYTES_PER_STUDENT, 1), 512))
+
+
+class Register(Protocol):
+    """Where a classroom keeps its records. What `keep_…` was given is durable when it returns."""
+
+    def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
+        """Note new students, grouped into batches; returns the batches among `enrolments` that are not done.
+
+        Students that broke down before are taught again from their first unit, in a later batch of their own.
+        """
+
+    def checkpoint(self, batch: Batch) -> Checkpoint | None: ...
+    def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None: ...
+    def keep_graduation(self, batch: Batch, graduation: Graduation) -> None: ...
+    def keep_abandonment(self, batch: Batch, abandonment: Abandonment) -> None: ...
+    def transcript(self, name: str) -> Transcript: ...
+
+
+class Classroom:
+    """Teaches batches of students, spread over worker processes, or in this process on an accelerator.
+
+    How students are grouped depends on `batching` alone, which a store records: the numbers are the same with any
+    number of workers. `n_workers=0` teaches in this process. `step_timeout` is how many seconds a step or reset of an
+    environment may take before its student counts as broken; in this process only Python code can be interrupted.
+    """
+
+    def __init__(
+        self,
+        lesson: Lesson,
+        register: Register,
+        *,
+        batching: Batching,
+        n_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
+        listener: Callable[[Batch, Event], None] = lambda batch, event: None,
+    ) -> None:
+        check_workers(n_workers)
+        step_timeout = check_step_timeout(step_timeout)
+        self.lesson = lesson
+        self.register = register
+        self.batching = batching
+        self.listener = listener
+        workers = os.cpu_count() or 1 if n_workers is None else n_workers
+        if lesson.lane == "compiled" and accelerator_bytes() is not None:
+            workers = 0
+        self._executor: Executor = Processes(workers, step_timeout) if workers else InThisProcess(step_timeout)
+
+    def __enter__(self) -> Classroom:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.close()
+
+    def teach(self, enrolments: Iterable[Enrolment]) -> Iterator[Transcript]:
+        """Transcripts as students finish; those who have finished before come first."""
+        enrolments = list(enrolments)
+        for enrolment in enrolments:
+            for name in enrolment.policy.interventions_used:
+                self.lesson.task.intervention(name)
+        batches = self.register.enrol(enrolments, self._group)
+        unfinished = {student.name: batch.name for batch in batches for student in batch.enrolments}
+        for enrolment in enrolments:
+            if enrolment.name not in unfinished:
+                yield self.register.transcript(enrolment.name)
+        jobs = [Job(self.lesson, batch, self.register.checkpoint(batch)) for batch in batches]
+        for batch, event in self._executor.run(jobs):
+            if isinstance(event, Checkpoint):
+                self.register.keep_checkpoint(batch, event)
+            elif isinstance(event, Graduation):
+                self.register.keep_graduation(batch, event)
+            elif isinstance(event, Abandonment):
+                self.register.keep_abandonment(batch, event)
+            self.listener(batch, event)
+            if isinstance(event, Graduation | Abandonment):
+                for student in batch.enrolments:
+                    if unfinished[student.name] == batch.name:  # not taught again in a later batch
+                        yield self.register.transcript(student.name)
+
+    def _group(self, enrolments: list[Enrolment]) -> list[Batch]:
+        """Students of equal shape together, in batches of equal size that keep every core busy."""
+        side_by_side, largest = self.batching
+        turns = max(-(-len(enrolments) // (side_by_side * largest)), 1)
+        size = max(-(-len(enrolments) // (side_by_side * turns)), 1)
+        shapes: dict[object, list[Enrolment]] = {}
+        for enrolment in enrolments:
+            shapes.setdefault(enrolment.config.shape, []).append(enrolment)
+        return [
+            Batch(name=alike[first].name, enrolments=tuple(alike[first : first + size]))
+            for alike in shapes.values()
+            for first in range(0, len(alike), size)
+        ]

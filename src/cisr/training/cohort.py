@@ -1,0 +1,257 @@
+"""A cohort: students and their compiled environments as one program. A unit is one executable, a deployment another.
+
+What students differ in is data: weights, seeds, settings and the interventions that they are under. Functions named
+`_one_…` are about one student; the others map them over a leading axis S of students.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cisr.cmdp.compiled import Envs, Rules, Stepped, Supervised
+from cisr.core.constraints import value
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Array
+from cisr.core.task import Task
+from cisr.core.twin import Twin
+from cisr.students import ppo
+from cisr.students.config import Hyperparameters, StudentConfig
+from cisr.students.distributions import Categorical
+from cisr.students.multipliers import exponentiated_gradient
+from cisr.students.networks import Outputs, Params, forward_for
+from cisr.students.observation_table import tabulator
+from cisr.students.ppo import Learner, Rollout
+from cisr.students.program import Program, over_students
+
+MAX_DEPLOYMENT_ENVS = 64
+
+
+class Sums(NamedTuple):
+    """Episodes of one student, added up."""
+
+    episodes: Array  # ()
+    total_reward: Array  # ()
+    score: Array  # () total reward, or the score of a violation where an episode had a rescue or a failure
+    constraint_values: Array  # (m,)
+    failures: Array  # () over all steps
+    rescues: Array  # () over all steps
+    steps: Array  # ()
+    outcomes: Array  # (n,) in the order of the task's outcomes
+
+
+class Noise(NamedTuple):
+    """All that is random in T steps of E environments, drawn before the loop."""
+
+    action: Array  # (T, E, ...)
+    step: Array  # (T, E, n_step_uniforms)
+    place: Array  # (T, E, n_place_uniforms)
+    reset: Array  # (T, E, n_reset_uniforms)
+
+
+class Training(NamedTuple):
+    """Where students are within a round."""
+
+    learners: Learner
+    envs: Envs
+    sums: Sums
+
+
+class Cohort:
+    """The functions of a unit and a deployment for students of one shape on one task.
+
+    `extra` names interventions beyond the task's own that curricula may use (`Back-x`).
+    """
+
+    def __init__(self, task: Task, config: StudentConfig, extra: tuple[str, ...] = ()) -> None:
+        if task.twin is None:
+            raise ConfigError(f"Task '{task.name}' has no compiled twin: use the gymnasium lane.")
+        self.task = task
+        self.config = config
+        self.twin: Twin = task.twin()
+        self._parameters = jax.tree.map(jnp.asarray, self.twin.parameters)
+        self.distribution = Categorical(self.twin.n_actions)
+        interventions = [*task.interventions, *(task.intervention(name) for name in extra)]
+        self.supervised = Supervised(task, self.twin, interventions)
+        self.program = Program(config, self.twin.observation, self.distribution, len(task.constraints))
+        table = self.twin.table
+        self._tabulate = None if table is None else tabulator(config.network, self.twin.observation, table)
+        self.unit = jax.jit(self._unit)
+        """unit(learners, rules, hypers, seeds (S,)) -> (learners, Sums over the unit)"""
+        self.deploy = jax.jit(self._deploy)
+        """deploy(learners, rules, seeds (S,), violation_score) -> Sums over the episodes that count, visits (S, n)"""
+
+    def _unit(self, learners: Learner, rules: Rules, hypers: Hyperparameters, seeds: Array) -> tuple[Learner, Sums]:
+        keys = jax.vmap(jax.random.key)(seeds)
+
+        def next_round(state: tuple[Learner, Sums], number: Array) -> tuple[tuple[Learner, Sums], None]:
+            learners, total = state
+            learners, sums = self._round(learners, rules, hypers, _fold(keys, number))
+            return (learners, jax.tree.map(jnp.add, total, sums)), None
+
+        (learners, total), _ = jax.lax.scan(
+            next_round, (learners, self._no_sums(seeds)), jnp.arange(self.config.rounds_per_unit)
+        )
+        return learners, total
+
+    def _round(self, learners: Learner, rules: Rules, hypers: Hyperparameters, keys: Array) -> tuple[Learner, Sums]:
+        """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
+
+        def next_update(now: Training, number: Array) -> tuple[Training, None]:
+            update_keys = _fold(keys, number + 1)
+            envs, sums, rollouts = jax.vmap(self._one_rollout)(now.learners, rules, now.envs, now.sums, update_keys)
+            learners = over_students(self._one_update)(now.learners, rollouts, hypers, update_keys)
+            return Training(learners, envs, sums), None
+
+        envs = jax.vmap(partial(self._start, n=self.config.n_envs))(keys)
+        start = Training(learners, envs, self._no_sums(keys))
+        end, _ = jax.lax.scan(next_update, start, jnp.arange(self.config.updates_per_round))
+        sums = jax.vmap(self._one_or_cut_off)(end.sums, end.envs, rules)
+        violations = sums.constraint_values / sums.episodes[:, None]
+        moved = jax.vmap(exponentiated_gradient)(end.learners.log_weights, violations, hypers.multiplier_rate)
+        return end.learners._replace(log_weights=moved), sums
+
+    def _one_update(self, learner: Learner, rollout: Rollout, hyper: Hyperparameters, key: jax.Array) -> Learner:
+        shuffle = jax.random.fold_in(key, 1)
+        return ppo.update(learner, rollout, hyper, shuffle, self.config, self._forward, self.distribution)
+
+    def _one_rollout(
+        self, learner: Learner, rules: Rules, envs: Envs, sums: Sums, key: jax.Array
+    ) -> tuple[Envs, Sums, Rollout]:
+        """`n_steps` in E environments."""
+        n, parameters = self.config.n_envs, self._parameters
+        look_up = self._frozen(learner.params)
+
+        def step(state: tuple[Envs, Sums], noise: Noise) -> tuple[tuple[Envs, Sums], tuple[Array, ...]]:
+            envs, sums = state
+            seen = self.twin.observe(parameters, envs.state)
+            outputs = look_up(seen)
+            actions = self.distribution.act(outputs.policy, noise.action)
+            log_probs = self.distribution.log_prob(outputs.policy, actions)
+            envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
+            ends = stepped.terminated | stepped.truncated
+            sums = _add(sums, envs, stepped, ends, jnp.ones_like(ends), jnp.nan)
+            beyond = jnp.zeros(n)
+            if self.config.bootstrap_time_limit:
+                after = look_up(self.twin.observe(parameters, envs.state)).value
+                beyond = jnp.where(stepped.truncated, after, 0.0)
+            envs = self.supervised.restart(parameters, envs, ends, noise.reset, jnp.int32(0))
+            columns = (seen, actions, log_probs, outputs.value, stepped.reward, stepped.costs, ends, beyond)
+            return (envs, sums), columns
+
+        (envs, sums), columns = jax.lax.scan(step, (envs, sums), self._noise(key, self.config.n_steps, n))
+        observations, actions, log_probs, values, rewards, costs, ends, beyond = columns
+        last_values = look_up(self.twin.observe(parameters, envs.state)).value
+        rollout = Rollout(observations, actions, log_probs, values, rewards, costs, ends, beyond, last_values)
+        return envs, sums, rollout
+
+    def _deploy(self, learners: Learner, rules: Rules, seeds: Array, violation_score: Array) -> tuple[Sums, Array]:
+        one = partial(self._one_deployment, violation_score=violation_score)
+        return jax.vmap(one)(learners, rules, jax.vmap(jax.random.key)(seeds))
+
+    def _one_deployment(
+        self, learner: Learner, rules: Rules, key: jax.Array, violation_score: Array
+    ) -> tuple[Sums, Array]:
+        """Many environments at once; episodes begun within the budget count, and they are run to their end.
+
+        Also returns how many steps were begun at each of a finite task's observations (n,); empty for other tasks.
+        """
+        task, parameters = self.task, self._parameters
+        longest = self.supervised.longest
+        n = max(self.config.n_envs, min(task.deployment_steps // longest, MAX_DEPLOYMENT_ENVS))
+        budget = -(-task.deployment_steps // n)
+        steps = budget + longest
+        look_up = self._frozen(learner.params)
+
+        def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], tuple[Array, Array]]:
+            envs, sums = state
+            noise, clock = now
+            seen = self.twin.observe(parameters, envs.state)
+            policy = look_up(seen).policy
+            greedy = self.config.deterministic
+            actions = self.distribution.mode(policy) if greedy else self.distribution.act(policy, noise.action)
+            envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
+            ends, counted = stepped.terminated | stepped.truncated, envs.began < budget
+            sums = _add(sums, envs, stepped, ends & counted, counted, violation_score)
+            return (self.supervised.restart(parameters, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
+
+        noise = self._noise(key, steps, n)
+        start = (self._start(key, n), self._no_sums_of_one())
+        (_, sums), (seen, counted) = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
+        if self.twin.table is None:
+            return sums, jnp.zeros(0)
+        return sums, jnp.zeros(len(self.twin.table)).at[seen.ravel()].add(counted.ravel())
+
+    def _forward(self, params: Params, observations: Array) -> Outputs:
+        """Policy and value; for a finite task `observations` are numbers into its table."""
+        if self._tabulate is None:
+            return forward_for(self.config.network, self.twin.observation)(params, observations)
+        outputs = self._tabulate(params)
+        return Outputs(policy=outputs.policy[observations], value=outputs.value[observations])
+
+    def _frozen(self, params: Params) -> Any:
+        """The network as a function of observations alone; a table is computed once for the whole rollout."""
+        if self._tabulate is None:
+            return partial(self._forward, params)
+        outputs = self._tabulate(params)
+        return lambda numbers: Outputs(policy=outputs.policy[numbers], value=outputs.value[numbers])
+
+    def _start(self, key: jax.Array, n: int) -> Envs:
+        u = jax.random.uniform(jax.random.fold_in(key, 0), (n, self.twin.n_reset_uniforms))
+        return self.supervised.start(self._parameters, u, jnp.int32(0))
+
+    def _noise(self, key: jax.Array, steps: int, n: int) -> Noise:
+        act, step, place, reset = jax.random.split(jax.random.fold_in(key, 2), 4)
+        return Noise(
+            action=self.distribution.draw(act, (steps, n)),
+            step=jax.random.uniform(step, (steps, n, self.twin.n_step_uniforms)),
+            place=jax.random.uniform(place, (steps, n, self.supervised.n_place_uniforms)),
+            reset=jax.random.uniform(reset, (steps, n, self.twin.n_reset_uniforms)),
+        )
+
+    def _one_or_cut_off(self, sums: Sums, envs: Envs, rules: Rules) -> Sums:
+        """Where no episode has ended, those cut off count: better than knowing nothing."""
+        values = value(self.task.constraint_form, envs.account, rules.tolerance)
+        cut_off = sums._replace(
+            episodes=jnp.float32(len(values)),
+            total_reward=envs.total_reward.sum(),
+            score=envs.total_reward.sum(),
+            constraint_values=values.sum(axis=0),
+            outcomes=jnp.zeros(len(self.task.outcomes)).at[-1].set(len(values)),  # other
+        )
+        either: Sums = jax.tree.map(partial(jnp.where, sums.episodes > 0), sums, cut_off)
+        return either
+
+    def _no_sums_of_one(self) -> Sums:
+        zero, task = jnp.zeros(()), self.task
+        return Sums(zero, zero, zero, jnp.zeros(len(task.constraints)), zero, zero, zero, jnp.zeros(len(task.outcomes)))
+
+    def _no_sums(self, students: Array) -> Sums:
+        return jax.vmap(lambda _: self._no_sums_of_one())(students)
+
+
+def _fold(keys: Array, number: Array) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+
+
+def _add(
+    sums: Sums, envs: Envs, stepped: Stepped, ended: Array, counted: Array, violation_score: Array | float
+) -> Sums:
+    """Enter one step of E environments: events where `counted`, whole episodes where `ended`."""
+    ways = jnp.concatenate([stepped.ways, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
+    outcome = jax.nn.one_hot(jnp.argmax(ways, axis=-1), ways.shape[-1])  # the first way that holds
+    punished = (envs.rescues + envs.failures > 0) & ~jnp.isnan(violation_score)
+    scores = jnp.where(punished, violation_score, envs.total_reward)
+    return Sums(
+        episodes=sums.episodes + ended.sum(),
+        total_reward=sums.total_reward + jnp.where(ended, envs.total_reward, 0.0).sum(),
+        score=sums.score + jnp.where(ended, scores, 0.0).sum(),
+        constraint_values=sums.constraint_values + (stepped.constraint_values * ended[:, None]).sum(axis=0),
+        failures=sums.failures + (stepped.failed & counted).sum(),
+        rescues=sums.rescues + (stepped.rescued & counted).sum(),
+        steps=sums.steps + counted.sum(),
+        outcomes=sums.outcomes + (outcome * ended[:, None]).sum(axis=0),
+    )

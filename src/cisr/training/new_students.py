@@ -1,0 +1,20 @@
+"""Students before their first unit: who they are follows from a root seed and their name."""
+
+from __future__ import annotations
+
+from cisr.core.seeding import derive_seed, generator
+from cisr.core.task import Task
+from cisr.curricula import CurriculumPolicy
+from cisr.students.config import Population, StudentConfig, students_of
+from cisr.training.records import Enrolment
+
+
+def student_config(task: Task, seed: int, name: str) -> StudentConfig:
+    """The settings of one student: the task's, or drawn from its population."""
+    students = students_of(task)
+    return students.draw(generator(seed, name, "population")) if isinstance(students, Population) else students
+
+
+def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
+    """A student of a task; who it is follows from the root seed and its name."""
+    return Enrolment(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))

@@ -1,0 +1,215 @@
+"""What goes into a classroom and what comes out of it, as plain frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cisr.core.task import Task
+from cisr.curricula import CurriculumPolicy, Observation, Stage
+from cisr.students.config import StudentConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrolment:
+    """One student to be taught: who it is, under which curriculum policy, and its seed."""
+
+    name: str
+    policy: CurriculumPolicy
+    config: StudentConfig
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """How a frozen policy did, under one intervention or on its own."""
+
+    under: str
+    """The intervention in force; `none` for the task itself."""
+    steps: int
+    episodes: int
+    mean_return: float
+    score: float
+    """The mean return; in M_0 an episode with a rescue or a failure counts −2·T_0·R_max instead, T_0 its horizon."""
+    failures: int
+    rescues: int
+    outcomes: Mapping[str, float]
+    """Rate of each of the task's outcomes."""
+    visits: tuple[int, ...] | None = None
+    """Steps spent on each of a finite task's observations, where the lane counts them."""
+
+    @property
+    def success(self) -> float:
+        return self.outcomes["success"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitLog:
+    """One interaction unit of one student, as the teacher may see it."""
+
+    unit: int
+    """1 … N_s"""
+    intervention: str
+    steps: int
+    episodes: int
+    mean_return: float
+    success: float
+    violation: float
+    """Rescues beyond the tolerance, as the mean over episodes."""
+    rescues: int
+    failures: int
+    multipliers: tuple[float, ...]
+    """λ after the unit, one for each of the task's constraints."""
+    deployment: Deployment | None = None
+    """The paper's periodic deployment in M, for analysis only."""
+    evaluation: Deployment | None = None
+    """How the policy after the unit did in M_0, where it is a candidate to be handed in."""
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def total_rescues(self) -> int:
+        """With those of the evaluation."""
+        return self.rescues + (self.evaluation.rescues if self.evaluation else 0)
+
+    @property
+    def total_failures(self) -> int:
+        """With those of the evaluation: it comes before graduation."""
+        return self.failures + (self.evaluation.failures if self.evaluation else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """The full record of one student. It ends with a deployment, or with the error that ended it."""
+
+    name: str
+    curriculum: Mapping[str, Any]
+    """The curriculum policy, as JSON."""
+    config: StudentConfig
+    seed: int
+    units: tuple[UnitLog, ...]
+    deployment: Deployment | None = None
+    error: str | None = None
+    failures_when_broken: int | None = 0
+    """Failures in the unit in which an error ended it, which has no record of its own; None: nobody knows."""
+    fresh_starts: tuple[int, ...] = ()
+    """The units that it began with new weights, having started over."""
+
+    @property
+    def handed_in(self) -> int | None:
+        """The unit whose policy was handed in: of those tried in M_0 the best by mean return, of equal ones the later;
+        the last where none was tried. None before graduation."""
+        if self.deployment is None:
+            return None
+        tried = [(unit.evaluation.mean_return, unit.unit) for unit in self.units if unit.evaluation]
+        return max(tried)[1] if tried else self.units[-1].unit
+
+    @property
+    def training_failures(self) -> int | None:
+        """None where nobody knows: the process that trained the student died in the middle of a unit."""
+        broken = self.failures_when_broken
+        return None if broken is None else broken + sum(unit.total_failures for unit in self.units)
+
+    @property
+    def rescues(self) -> int:
+        return sum(unit.total_rescues for unit in self.units)
+
+
+def default_observe(unit: UnitLog) -> Observation:
+    """What the teacher sees by default: the mean return and the violation of the unit just trained."""
+    return Observation(mean_return=unit.mean_return, violation=unit.violation)
+
+
+def default_score(transcript: Transcript) -> float:
+    """What the teacher wants by default: the return of the final policy."""
+    assert transcript.deployment is not None
+    return transcript.deployment.score
+
+
+def charged_score(max_reward: float) -> Callable[[Transcript], float]:
+    """What our teachers want by default: the return of the final policy, less R_max for every failure.
+
+    Two curricula may earn their students the same return while one of them has students fail three times as often.
+    """
+
+    def score(transcript: Transcript) -> float:
+        deployment = transcript.deployment
+        assert deployment is not None
+        return deployment.score - max_reward * deployment.failures / deployment.episodes
+
+    return score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What all students of a classroom have in common."""
+
+    task: Task
+    lane: Literal["gymnasium", "compiled"] = "gymnasium"
+    """Where experience comes from."""
+    evaluate_under: str = "none"
+    """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
+    deploy_each_unit: bool = False
+    """Also deploy in M after each unit, for analysis; this is not safe."""
+    observe: Callable[[UnitLog], Any] = default_observe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Students that are trained together by one program. Rounding depends on the batch, so it is fixed for good."""
+
+    name: str
+    enrolments: tuple[Enrolment, ...]
+
+
+class UnitRecord(NamedTuple):
+    """What is kept of one student at a unit boundary, beside its weights: enough to go on from there."""
+
+    log: UnitLog
+    stage: Stage
+
+
+class Breakdown(NamedTuple):
+    """Why a student could not go on."""
+
+    message: str
+    failures: int | None = 0
+    """Those of the unit in which it happened; None: nobody knows."""
+
+
+class Progress(NamedTuple):
+    """Steps taken since the last such event."""
+
+    steps: int
+
+
+class Checkpoint(NamedTuple):
+    """A unit of a batch is over. Whoever receives this event keeps it before asking for the next one."""
+
+    unit: int  # units done
+    weights: dict[str, np.ndarray]  # the learners and their candidates, stacked over the batch
+    records: tuple[UnitRecord | None, ...]  # of this unit; None for a student that has broken down
+    errors: tuple[Breakdown | None, ...]
+
+    @staticmethod
+    def before_the_first(n: int) -> Checkpoint:
+        """Where n students begin: they have no weights yet."""
+        return Checkpoint(0, {}, (None,) * n, (None,) * n)
+
+
+class Graduation(NamedTuple):
+    """The end of a batch: its students have been deployed, or have broken down."""
+
+    deployments: tuple[Deployment | None, ...]
+    errors: tuple[Breakdown | None, ...]
+
+
+class Abandonment(NamedTuple):
+    """The batch could not be taught to its end, and no single student is to blame; the next run tries it again."""
+
+    message: str
+
+
+Event = Progress | Checkpoint | Graduation | Abandonment

@@ -1,0 +1,137 @@
+"""An audit for people: tables on the terminal, pictures and counterexample files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from cisr.audit.exact import ExactAudit
+from cisr.audit.report import AuditReport, Verdict
+from cisr.core.task import Task
+from cisr.system.files import plain
+from cisr.training import STEP_TIMEOUT
+
+COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
+
+
+def verdict_table(report: AuditReport) -> Table:
+    table = Table(title=f"What the interventions of {report.task} guarantee", title_justify="left")
+    for column in ("intervention", "safe while learning", "because", "eventual safety"):
+        table.add_column(column, overflow="fold")
+    for verdict in report.verdicts:
+        status = Text(verdict.status, COLOURS[verdict.status])
+        if not verdict.counts:
+            status = Text.assemble(status, " (for information)")
+        table.add_row(verdict.name, status, verdict.reason, _eventual(verdict))
+    return table
+
+
+def numbers_table(exact: ExactAudit) -> Table:
+    table = Table(
+        title=f"Exact numbers: {exact.n_states:,} states, {exact.n_actions} actions, {exact.horizon} steps",
+        title_justify="left",
+    )
+    columns = (
+        "intervention", "highest P(failure)", "best return ≤", "price ≥", "P(failure) once alone ≤", "by Prop. 1 ≤",
+    )  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="left" if column == columns[0] else "right")
+    for one in exact.interventions:
+        n = one.numbers
+        if n is None:
+            table.add_row(one.name, one.numbers_note)
+            continue
+        figures = (n.best_return, n.price, n.first_trigger_bound, n.proposition_1_bound)
+        shown = ("–" if x is None else f"{x:.3f}" for x in figures)
+        table.add_row(one.name, f"{n.highest_failure_probability:.4g}", *shown)
+    return table
+
+
+def task_line(exact: ExactAudit) -> str:
+    n = exact.numbers
+    if n is None:
+        return exact.numbers_note
+    never = "every policy may fail" if n.best_return_never_failing is None else f"{n.best_return_never_failing:.3f}"
+    return (
+        f"In the task itself, over {exact.horizon} steps: best return of any policy {n.best_return:.3f}, "
+        f"of policies that never fail {never}; best success {n.best_success:.3f}."
+    )
+
+
+def attack_table(report: AuditReport) -> Table | None:
+    """What each attacker did; None where nothing was attacked."""
+    attacked = [(v.name, v.falsification) for v in report.verdicts if v.falsification is not None]
+    if not attacked:
+        return None
+    confidence = attacked[0][1].confidence
+    table = Table(title="Attacks by frozen attackers", title_justify="left")
+    for column in ("intervention", "attacker", "episodes", "failures", f"failures per episode ≤ ({confidence:.0%})"):
+        table.add_column(column, justify="left" if column in ("intervention", "attacker") else "right")
+    for name, falsification in attacked:
+        for attack in falsification.attacks:
+            table.add_row(
+                name,
+                attack.attacker,
+                f"{attack.episodes:,}",
+                f"{attack.failures:,}",
+                f"{attack.upper_bound:.3g}",
+            )
+    return table
+
+
+class Kept(NamedTuple):
+    """Counterexamples on disk."""
+
+    paths: tuple[Path, ...]
+    missing: str | None
+    """Why their pictures do without the environment's own last frame, where that is no matter of course."""
+
+
+def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_timeout: float = STEP_TIMEOUT) -> Kept:
+    """Each counterexample as a file that can be replayed, with a picture beside it; those of `none` are no news."""
+    from cisr.view.episode_picture import draw
+    from cisr.view.last_frame import last_frames
+
+    examples = {
+        folder / f"{plain(verdict.name)}-{plain(example.attacker)}-{number}.json": example
+        for verdict in report.verdicts
+        if verdict.falsification is not None and verdict.counts
+        for number, example in enumerate(verdict.falsification.counterexamples, 1)
+    }
+    frames = last_frames(task, tuple(examples.values()), step_timeout)
+    for (path, example), frame in zip(examples.items(), frames.pictures, strict=True):
+        example.save(path)
+        draw(task, example, path.with_suffix(".png"), frame=frame)
+    return Kept(tuple(examples), frames.missing)
+
+
+def in_one_line(kept: Mapping[str, Any]) -> str:
+    """A quick audit, as a store keeps it, for the start of a training."""
+    interventions = kept["interventions"]
+    words = {
+        "certified": "certified, no policy can fail",
+        "refuted": "refuted, students can fail",
+        "not refuted": "not certified, no failure seen in a little random play",
+        "not audited": "not audited",
+    }
+    told = [
+        f"{', '.join(v['name'] for v in interventions if v['counts'] and v['status'] == status)} {said}"
+        for status, said in words.items()
+        if any(v["counts"] and v["status"] == status for v in interventions)
+    ]
+    return f"Learning safety: {'; '.join(told)}.{promises(kept)}"
+
+
+def promises(kept: Mapping[str, Any]) -> str:
+    """What is to be said of the promises of a task's code, beside the verdicts that rely on them."""
+    if not kept.get("promises_checked"):
+        return " The promises of the task's code were not checked."
+    return "".join(f" Broken promise: {promise}." for promise in kept["broken_promises"])
+
+
+def _eventual(verdict: Verdict) -> str:
+    return ("given" if verdict.eventual.given else "not given") + f": {verdict.eventual.reason}"

@@ -1,0 +1,89 @@
+"""The commands that make a store again, as far as it tells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cisr.experiments.reproduce import published_teachers
+from cisr.tasks import EXPLORER
+from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
+
+TEACHERS = {"TopTwo": "ours", "GPUCB": "paper", "RandomSearch": "random"}
+"""What the command line calls them."""
+
+
+def commands(contents: Contents) -> str:
+    reproduced = contents.reproduction
+    lines = [_reproduce(contents, reproduced)] if reproduced else []
+    lines += [_train(contents, s) for s in contents.studies if not (reproduced and s.name in reproduced.searches)]
+    lines += [_compare(contents, record) for record in contents.comparisons]
+    return "\n".join(lines)
+
+
+def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
+    words: list[object] = ["cisr", "reproduce", *_task(contents)]
+    words += ["--teachers", record.repetitions, "--students", record.students]
+    return _line(contents, words, record.pooled.run)
+
+
+def _train(contents: Contents, study: StudyRecord) -> str:
+    words: list[object] = ["cisr", "train", *_task(contents)]
+    initial = min(int(study.run.get("initial policies", study.n_initial)), len(study.rounds))
+    words += ["--initial", initial, "--rounds", len(study.rounds) - initial]
+    words += ["--students", max(map(len, study.classes), default=1)]
+    words += ["--at-once", study.run.get("policies at once", 1)]
+    if "patience" in study.run:
+        words += ["--patience", study.run["patience"]]
+    notes = _named(study.name, "study")
+    if study.teacher in TEACHERS:
+        words += ["--teacher", TEACHERS[study.teacher]]
+    elif study.teacher:
+        notes += [f"The teacher, {study.teacher}, was given in Python"]
+    return _line(contents, words, study.run, notes)
+
+
+def _compare(contents: Contents, record: ComparisonRecord) -> str:
+    words: list[object] = ["cisr", "compare", *_task(contents)]
+    files = [f"{group.label.removesuffix('.json')}.json" for group in record.groups]
+    words += [g.label if by_name(contents, g) else file for g, file in zip(record.groups, files, strict=True)]
+    words += ["--students", max(len(group.students) for group in record.groups)]
+    if record.run["deployed each unit"]:
+        words += ["--deploy-each-unit"]
+    return _line(contents, words, record.run, _named(record.name, "compare"))
+
+
+def _task(contents: Contents) -> tuple[str, ...]:
+    task, scale = str(contents.settings.get("task")), str(contents.settings.get("scale"))
+    student = contents.settings.get("student")
+    if scale == "own":
+        return ("package.module:task", *(["--student", EXPLORER] if student == EXPLORER else []))
+    return (task, "--scale", scale, *(["--student", student] if student else []))
+
+
+def by_name(contents: Contents, group: Group) -> bool:
+    """Whether a curriculum can be named on the command line; others are files."""
+    known = published_teachers(str(contents.settings.get("task"))).get(group.label)
+    return (
+        group.curriculum.get("kind") in ("none", "bandit", "fixed")
+        or re.fullmatch(r"Incremental-\d+", group.label) is not None
+        or (known is not None and known.to_json() == group.curriculum)
+    )
+
+
+def _named(name: str, usual: str) -> list[str]:
+    return [] if name == usual else [f"'{name}' was named in Python; the command line calls it '{usual}'"]
+
+
+def _line(contents: Contents, words: list[object], run: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+    words += ["--lane", contents.settings.get("lane", "auto")]
+    words += [] if run["deployed under"] == "none" else ["--evaluate-in", "M0"]
+    words += ["--seed", run["seed"]]
+    words += ["--batch", contents.settings["batching"]["largest"], "--store", contents.source]
+    said = list(notes)
+    if contents.settings.get("scale") == "own":
+        said += [f"package.module:task stands for the task '{contents.settings.get('task')}'"]
+    comments = "".join(f"# {' '.join(note.split())}\n" for note in said)
+    return comments + " ".join(shlex.quote(str(word)) for word in words)

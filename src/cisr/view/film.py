@@ -1,0 +1,249 @@
+"""A film of deployed students: one cell for each curriculum, all on one clock, with the outcome written at the end.
+
+A curriculum is shown by its median student by return in deployment: neither its best nor its luckiest. All students
+fly the same episodes. A GIF needs nothing but what cisr brings; an MP4 needs the program `ffmpeg`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cisr.core.errors import ConfigError, described
+from cisr.core.task import Task
+from cisr.experiments.trajectories import Moment, by_student, episode_seed, play
+from cisr.store import Store
+from cisr.store.load_student import StoredStudent, stored_student
+from cisr.system.files import writing
+from cisr.training import STEP_TIMEOUT, Transcript
+from cisr.training.apart import play_apart
+from cisr.view.svg import DANGER
+
+if TYPE_CHECKING:
+    import gymnasium
+    from PIL.Image import Image
+    from PIL.ImageFont import FreeTypeFont
+
+    from cisr.students.student import Student
+
+SUFFIXES = (".gif", ".mp4")
+CELL_WIDTH, CAPTION = 320, 40
+FRAMES_PER_SECOND = 25
+MOST_FRAMES = 300
+"""Of one episode; longer ones are shown faster."""
+PAUSE = 1.5
+"""Seconds that the end of an episode is shown."""
+INK, FAINT, PAPER, GOOD, BAD = "#1a1a1a", "#777777", "#ffffff", "#00694e", DANGER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What a cell shows at one moment."""
+
+    picture: Image
+    step: int
+    last: Moment
+
+
+class Star(NamedTuple):
+    """Who is filmed."""
+
+    label: str
+    name: str
+    student: StoredStudent
+
+
+class Scene(NamedTuple):
+    """A student's episode, that can be played again and again."""
+
+    task: Task
+    student: Student
+    seed: int
+    number: int
+    under: str
+
+    def moments(self, env: gymnasium.Env[Any, Any]) -> Iterator[Moment]:
+        seed = episode_seed(self.seed, self.number)
+        act = by_student(copy.copy(self.student), seed)  # a copy, that draws as if for the first time
+        return play(self.task, act, env, under=self.under, seed=seed)
+
+    def frames(self, every: int) -> Iterator[Frame]:
+        """A frame every so many steps and one at the end."""
+        from PIL import Image
+
+        env = _filmed(self.task)
+        for step, moment in enumerate(self.moments(env)):
+            if step % every == 0 or moment.outcome is not None:
+                drawn: Any = env.render()
+                picture = Image.fromarray(np.asarray(drawn, np.uint8))
+                height = round(picture.height * CELL_WIDTH / picture.width)
+                yield Frame(picture=picture.resize((CELL_WIDTH, height)), step=step, last=moment)
+        env.close()
+
+
+def check_film(path: Path, task: Task, *, n_workers: int | None = None, step_timeout: float = STEP_TIMEOUT) -> None:
+    """Complain before hours of training about a film that could not be made after them."""
+    check_kind_of_film(path)
+    play_apart(_try, task, n_workers=n_workers, step_timeout=step_timeout)
+
+
+def check_kind_of_film(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"The film {path} would be of no known kind: give a name that ends in .gif or .mp4.")
+    if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+        raise ConfigError(
+            f"The film {path} needs the program ffmpeg, which is not on the PATH: install it, or give a .gif."
+        )
+
+
+def _try(task: Task, tell: object) -> None:
+    _filmed(task).close()
+
+
+def film(
+    store: Store,
+    task: Task,
+    groups: Mapping[str, Sequence[Transcript]],
+    path: Path,
+    *,
+    n_episodes: int = 2,
+    seed: int = 0,
+    under: str = "none",
+    n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
+) -> None:
+    """Film the median student of each curriculum for so many episodes, into a GIF or an MP4 by the file's suffix.
+
+    It is made in a process of its own, unless `n_workers` is 0.
+    """
+    check_kind_of_film(path)
+    stars = {label: star for label, group in groups.items() if (star := median_student(group)) is not None}
+    if not stars:
+        raise ConfigError("No student has finished: there is nobody to film.")
+    cast = [Star(label, name, stored_student(store, name)) for label, name in stars.items()]
+    with writing(path) as aside:
+        play_apart(_shoot, task, cast, aside, n_episodes, seed, under, n_workers=n_workers, step_timeout=step_timeout)
+
+
+def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: int, under: str, tell: object) -> None:
+    env = _filmed(task)
+    usual = env.metadata.get("render_fps", FRAMES_PER_SECOND)
+    env.close()
+    every = max(1, round(usual / FRAMES_PER_SECOND))
+    students = [star.student.ready(task) for star in cast]
+    labels = [(star.label, f"student {star.name.rpartition('/')[2]}") for star in cast]
+
+    def frames() -> Iterator[Image]:
+        for number in range(n_episodes):
+            scenes = [Scene(task, student, seed, number, under) for student in students]
+            longest = max(sum(1 for _ in scene.moments(task.make_env())) for scene in scenes)
+            cells = [scene.frames(max(every, math.ceil(longest / MOST_FRAMES))) for scene in scenes]
+            latest = [next(cell) for cell in cells]
+            moving = True
+            while moving:
+                yield compose(labels, latest, task)
+                following = [next(cell, None) for cell in cells]
+                moving = any(following)
+                latest = [new or old for new, old in zip(following, latest, strict=True)]
+            for _ in range(round(PAUSE * usual / every)):
+                yield compose(labels, latest, task)
+
+    write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
+    write(frames(), path, usual / every)
+
+
+def median_student(group: Sequence[Transcript]) -> str | None:
+    """The name of the student in the middle, by return in deployment; None where nobody has finished."""
+    ranked = sorted((t.deployment.mean_return, t.name) for t in group if t.deployment is not None)
+    return ranked[len(ranked) // 2][1] if ranked else None
+
+
+def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Task) -> Image:
+    """The cells side by side, each with its (curriculum, student) and how far it has come."""
+    from PIL import Image, ImageDraw
+
+    columns = len(cells) if len(cells) <= 3 else math.ceil(math.sqrt(len(cells)))
+    rows = math.ceil(len(cells) / columns)
+    height = CAPTION + max(frame.picture.height for frame in cells)
+    size = (columns * (CELL_WIDTH + 8) + 8, rows * (height + 8) + 8)
+    whole = Image.new("RGB", (size[0] + size[0] % 2, size[1] + size[1] % 2), PAPER)  # films have even sides
+    draw = ImageDraw.Draw(whole)
+    for k, ((curriculum, student), frame) in enumerate(zip(labels, cells, strict=True)):
+        x, y = 8 + k % columns * (CELL_WIDTH + 8), 8 + k // columns * (height + 8)
+        heavy = _font(14, bold=True)
+        draw.text((x, y), curriculum, fill=INK, font=heavy)
+        draw.text((x + heavy.getlength(curriculum) + 8, y + 1), student, fill=FAINT, font=_font(12))
+        said, ink = _said(frame, task)
+        draw.text((x, y + 19), said, fill=ink, font=_font(13))
+        whole.paste(frame.picture, (x, y + CAPTION))
+        corner = (x + frame.picture.width, y + CAPTION + frame.picture.height)
+        draw.rectangle((x - 1, y + CAPTION - 1, *corner), outline=FAINT)
+    return whole
+
+
+def _said(frame: Frame, task: Task) -> tuple[str, str]:
+    outcome = frame.last.outcome
+    if outcome is None:
+        return f"step {frame.step}, return {frame.last.total:,.1f}".replace("-", "−"), INK
+    ink = BAD if outcome in task.dangers else GOOD if outcome == "success" else INK
+    return f"{outcome} after {frame.step} steps, return {frame.last.total:,.1f}".replace(" -", " −"), ink
+
+
+def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
+    """An environment that draws itself."""
+    from gymnasium.error import DependencyNotInstalled
+
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
+    try:
+        env = task.make_env(render_mode="rgb_array")
+        env.reset(seed=0)
+        env.render()
+    except DependencyNotInstalled as error:
+        raise ConfigError(f"Task '{task.name}' needs pygame to draw itself: install pygame-ce ({error}).") from error
+    except Exception as error:
+        raise ConfigError(f"Task '{task.name}' does not draw itself as rgb_array: {described(error)}.") from error
+    return env
+
+
+@cache
+def _font(size: int, *, bold: bool = False) -> FreeTypeFont:
+    """The one that comes with matplotlib, so that films look the same everywhere."""
+    from matplotlib import get_data_path
+    from PIL import ImageFont
+
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / name), size)
+
+
+def _write_gif(frames: Iterator[Image], path: Path, rate: float) -> None:
+    first = next(frames)
+    first.save(path, save_all=True, append_images=frames, duration=round(1000 / rate), loop=0)
+
+
+def _write_mp4(frames: Iterator[Image], path: Path, rate: float) -> None:
+    first = next(frames)
+    words = ["ffmpeg", "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
+    words += ["-s", f"{first.width}x{first.height}", "-r", f"{rate:g}", "-i", "-", "-pix_fmt", "yuv420p", str(path)]
+    program = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert program.stdin is not None and program.stderr is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended, and says why below
+        for frame in chain([first], frames):
+            program.stdin.write(frame.tobytes())
+    with contextlib.suppress(BrokenPipeError):
+        program.stdin.close()
+    said = program.stderr.read().decode(errors="replace").strip()
+    program.stderr.close()
+    if program.wait():
+        raise ConfigError(f"ffmpeg could not make the film: {said}.")

@@ -1,0 +1,127 @@
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from cisr.training import Batch, Checkpoint, Event, Graduation, Transcript
+from cisr.training import Progress as Steps
+
+QUIET_SECONDS = 30.0
+RATE_WINDOW = 20.0
+
+
+class Meter:
+    """Counts units of students, with the rate of the last seconds and the time left. Use it as a context."""
+
+    def __init__(self, console: Console, title: str, n_units: int, n_students: int) -> None:
+        self._console = console
+        self._title = title
+        self._units_each = n_units
+        self._total = n_units * n_students
+        self._done: dict[tuple[str, str], int] = {}  # by part and student
+        self._begun: dict[tuple[str, str], float] = {}  # by part and batch: units since its last checkpoint
+        self._note = ""
+        self._recent: deque[tuple[float, int]] = deque()
+        self._began = self._last_line = 0.0
+        self._done_before = 0
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("units · {task.fields[rate]} · left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+        )
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._id = self._bar.add_task(title, total=self._total, rate="", note="")
+
+    def __enter__(self) -> Meter:
+        self._began = self._last_line = time.monotonic()
+        self._done_before = sum(self._done.values())
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def note(self, text: str) -> None:
+        self._note = text
+
+    def already(self, transcripts: Iterable[Transcript], part: str = "") -> None:
+        """What students had done before this run. Those of different parts of the work may have the same names."""
+        for t in transcripts:
+            self._done[part, t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
+
+    def __call__(self, batch: Batch, event: Event, part: str = "") -> None:
+        now = time.monotonic()
+        if isinstance(event, Steps):
+            units = event.steps / batch.enrolments[0].config.steps_per_unit
+            self._begun[part, batch.name] = self._begun.get((part, batch.name), 0.0) + units
+            self._recent.append((now, event.steps))
+            while self._recent and now - self._recent[0][0] > RATE_WINDOW:
+                self._recent.popleft()
+        elif isinstance(event, Checkpoint):
+            self._begun.pop((part, batch.name), None)
+            self._done |= {(part, student.name): event.unit for student in batch.enrolments}
+        elif isinstance(event, Graduation):
+            self._begun.pop((part, batch.name), None)
+            self._done |= {(part, student.name): self._units_each for student in batch.enrolments}
+        done = sum(self._done.values())
+        reached = done + sum(self._begun.values())
+        window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)
+        rate = f"{sum(steps for _, steps in self._recent) / window:,.0f} steps/s"
+        self._bar.update(self._id, completed=reached, rate=rate, note=self._note)
+        if not self._console.is_terminal and now - self._last_line >= QUIET_SECONDS:
+            self._last_line = now
+            parts = (f"{done} of {self._total} units", rate, self._left(now, reached), self._note)
+            line = f"{self._title}: {', '.join(part for part in parts if part)}"
+            self._console.print(line, soft_wrap=True, highlight=False)
+
+    def _left(self, now: float, reached: float) -> str:
+        """Time left, from what was done in this run alone."""
+        gained = reached - self._done_before
+        if not gained:
+            return ""
+        minutes = (self._total - reached) * (now - self._began) / gained / 60
+        return f"about {minutes:.1f} minutes left"
+
+
+@contextmanager
+def counting(console: Console, title: str) -> Iterator[Callable[[str, int], None]]:
+    """For work without a known end: `count(what, steps)` shows what is being done and the steps so far."""
+    taken, last_line = 0, time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(title)
+
+    def count(what: str, steps: int) -> None:
+        nonlocal taken, last_line
+        taken += steps
+        line = f"{title}: {what}, {taken:,} steps"
+        bar.update(task, description=line)
+        if not console.is_terminal and time.monotonic() - last_line >= QUIET_SECONDS:
+            last_line = time.monotonic()
+            console.print(line, soft_wrap=True, highlight=False)
+
+    with bar:
+        yield count
