@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ def _calls() -> list[Call]:
     calls: list[Call] = []
 
     def add(name: str, call: Callable[[], Any], says: str, error: type[Exception] = cisr.ConfigError) -> None:
-        calls.append(Call(name, call, error, says))
+        calls.append(Call(re.sub(r" at 0x[0-9a-f]+", "", name), call, error, says))  # processes must agree on names
 
     wrong = {
         "name": (5, None), "make_env": (None, "FrozenLake-v1"), 
