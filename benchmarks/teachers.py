@@ -4,7 +4,7 @@
     python benchmarks/teachers.py --landscape [TABLE] [--picture PNG]   on recorded students
 
 All teachers but ours begin with the same 10 random policies and choose from then on (random search goes on at random);
-ours begins with each intervention alone. Each policy is tried on one student. After so many students a teacher is
+ours begins with the interventions in turn. Each policy is tried on one student. After so many students a teacher is
 judged by the regret of the policy that it would return: how far the true score of that policy lies below the highest
 there is.
 
