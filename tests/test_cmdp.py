@@ -447,11 +447,11 @@ def test_environments_side_by_side_do_what_each_would_do_alone():
     actions = np.random.default_rng(0).integers(2, size=(40, 3))
     row = InducedCMDPs(task, task.intervention("help"), [task.make_env() for _ in range(3)])
     row.seed([0, 1, 2])
-    together = [row.step(now) for now in actions]
+    together = [(row.step(now), row.observations) for now in actions]
     for k in range(3):
         alone = walk(task, actions[:, k], seed=k)
-        assert tiles(alone) == [step.observations[k] for step in together]
-        np.testing.assert_array_equal([s[4]["costs"] for s in alone], [step.costs[k] for step in together])
+        assert tiles(alone) == [seen[k] for _, seen in together]
+        np.testing.assert_array_equal([s[4]["costs"] for s in alone], [step.costs[k] for step, _ in together])
 
 
 def test_a_restart_of_one_environment_leaves_the_others_where_they_are():
@@ -462,6 +462,6 @@ def test_a_restart_of_one_environment_leaves_the_others_where_they_are():
         row.step(np.full(2, RIGHT))
     row.restart(0)
     step = row.step(np.full(2, RIGHT))
-    assert step.observations.tolist() == [1, 1]
+    assert row.observations.tolist() == [1, 1]
     assert step.rescued.tolist() == [False, True]
     np.testing.assert_array_equal(step.constraint_values, [[0, 0], [0, 1]])

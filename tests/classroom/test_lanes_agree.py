@@ -85,10 +85,10 @@ def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, f
         u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
         theirs = envs.step(actions[t])
         compiled, ours = step(parameters, rules, compiled, actions[t], u, jnp.zeros((N, 0)))
-        for field in ("terminated", "truncated", "rescued", "failed", "ways"):
+        for field in ("terminated", "truncated", "rescued", "failed", "outcomes"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
         for one, other in (
-            (ours.reward, theirs.rewards),
+            (ours.reward, theirs.reward),
             (ours.costs, theirs.costs),
             (ours.constraint_values, theirs.constraint_values),
         ):
@@ -97,7 +97,7 @@ def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, f
         lengths += 1
         np.testing.assert_array_equal(theirs.truncated, (lengths == horizon) & ~theirs.terminated)
         fired += theirs.costs.sum(axis=0)
-        seen += theirs.ways.sum(axis=0)
+        seen += theirs.outcomes.sum(axis=0)
         ended = theirs.terminated | theirs.truncated
         lengths[ended] = 0
         for k in np.flatnonzero(ended):
@@ -124,7 +124,7 @@ def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_lanes():
     assert any(env.unwrapped.s != 0 for env in envs.envs)  # moving on does not help
     for step in (ours, theirs):
         assert step.failed.all() and step.terminated.all()
-        assert [task.outcome(ways.tolist()) for ways in step.ways] == ["home"] * N
+        assert [task.outcome(held.tolist()) for held in step.outcomes] == ["home"] * N
 
 
 @pytest.mark.parametrize("lane", ["gymnasium", "compiled"])

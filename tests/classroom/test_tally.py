@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from cisr import get_task
-from cisr.cmdp.gymnasium import Step
+from cisr.cmdp.rules import Step
 from cisr.training.tally import Episode, Tally, deployment_of
 
 
@@ -18,11 +18,10 @@ def step(rewards=(0.0, 0.0), values=None, **facts):
     succeeded = np.isin([0, 1], facts.get("succeeded", []))
     ways = [held["failed"], succeeded, held["terminated"] & held["rescued"], held["truncated"]]
     return Step(
-        observations=np.zeros((1, 2, 1)),
-        rewards=np.array([rewards]),
+        reward=np.array([rewards]),
         costs=np.zeros((1, 2, 2)),
         constraint_values=np.zeros((1, 2, 2)) if values is None else np.array([values], float),
-        ways=np.stack(ways, axis=-1)[None],
+        outcomes=np.stack(ways, axis=-1)[None],
         **{name: fact[None] for name, fact in held.items()},
     )
 

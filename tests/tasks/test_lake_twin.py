@@ -57,12 +57,12 @@ def test_supervised_episodes_are_the_same_in_both_lanes(name):
         u = np.array([[_next_uniform(env)] for env in row.envs], np.float32)
         theirs = row.step(actions[t])
         envs, ours = step(PARAMETERS, rules, envs, actions[t], u, jnp.zeros((n, 0)))
-        for field in ("terminated", "truncated", "rescued", "failed", "ways"):
+        for field in ("terminated", "truncated", "rescued", "failed", "outcomes"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
-        np.testing.assert_allclose(ours.reward, theirs.rewards, rtol=1e-6)
+        np.testing.assert_allclose(ours.reward, theirs.reward, rtol=1e-6)
         np.testing.assert_allclose(ours.costs, theirs.costs, atol=1e-6)
         np.testing.assert_allclose(ours.constraint_values, theirs.constraint_values, atol=1e-6)
-        np.testing.assert_array_equal(TWIN.table[np.asarray(envs.state)], theirs.observations)
+        np.testing.assert_array_equal(TWIN.table[np.asarray(envs.state)], row.observations)
         ended = theirs.terminated | theirs.truncated
         ended_how |= {field for field in ("terminated", "truncated") if getattr(theirs, field).any()}
         for k in np.flatnonzero(ended):

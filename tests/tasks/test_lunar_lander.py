@@ -49,7 +49,7 @@ def supervised(name, x, y, vx=0.0, vy=0.0, seed=0, task=TASK):
 
 
 def outcome(step):
-    return TASK.outcome(step.ways[0].tolist())
+    return TASK.outcome(step.outcomes[0].tolist())
 
 
 def bodies(env):
@@ -139,8 +139,8 @@ def test_a_rescue_leaves_hull_and_legs_at_the_stated_pose_without_speed(name, x,
     for body, (px, py, *_) in zip(bodies(row.envs[0]), expected[HULL:].reshape(3, 6), strict=True):
         np.testing.assert_allclose((body.position.x, body.position.y), (px, py), atol=1e-6)
         assert (body.angle, *body.linearVelocity, body.angularVelocity) == (0, 0, 0, 0)
-    np.testing.assert_allclose(step.observations[0], expected[:HULL], atol=1e-6)
-    assert step.rewards[0] == pytest.approx(shaping(expected) - shaping(triggering))
+    np.testing.assert_allclose(row.observations[0], expected[:HULL], atol=1e-6)
+    assert step.reward[0] == pytest.approx(shaping(expected) - shaping(triggering))
 
 
 def test_a_crash_inside_the_trigger_set_ends_the_episode_as_a_failure_with_the_rescues_reward():
@@ -153,13 +153,13 @@ def test_a_crash_inside_the_trigger_set_ends_the_episode_as_a_failure_with_the_r
     assert outcome(step) == "crash"
     state = TASK.read_state(twin)
     after = TASK.intervention("Narrow").reset.fn(state, None, None)
-    assert step.rewards[0] == pytest.approx(shaping(after) - shaping(state))
+    assert step.reward[0] == pytest.approx(shaping(after) - shaping(state))
     np.testing.assert_array_equal(step.costs[0], [1, 0, 1])
 
 
 def test_without_interventions_a_crash_costs_a_hundred():
     step = supervised("none", 0.0, -0.05).step(np.array([NOTHING]))
-    assert outcome(step) == "crash" and step.rewards[0] == -100
+    assert outcome(step) == "crash" and step.reward[0] == -100
     np.testing.assert_array_equal(step.costs[0], [1, 0, 0])
 
 
@@ -169,7 +169,7 @@ def test_leaving_the_map_is_a_failure_of_its_own(name, side):
     step = supervised(name, side * 0.999, 1.0, vx=side * 1.0).step(np.array([NOTHING]))
     assert outcome(step) == "out of map"
     assert step.failed[0] and step.terminated[0]
-    assert (step.rewards[0] == -100) == (name == "none")
+    assert (step.reward[0] == -100) == (name == "none")
 
 
 def test_coming_to_rest_is_success():
@@ -190,7 +190,7 @@ def test_the_time_limit_costs_a_hundred(name, limit):
         TASK.place(row.envs[0], high)
         step = row.step(np.array([NOTHING]))
         assert step.truncated[0] == (k == limit)
-        assert (step.rewards[0] == -100) == (k == limit)
+        assert (step.reward[0] == -100) == (k == limit)
     assert outcome(step) == "timeout" and not step.terminated[0] and not step.failed[0]
 
 
@@ -256,8 +256,8 @@ def test_triggers_judge_the_true_state_and_a_rescued_student_sees_noise():
         noisy, clear = (row.step(np.array([NOTHING])) for row in rows)
         assert noisy.rescued[0] == clear.rescued[0]
         np.testing.assert_allclose(NOISY.read_state(rows[0].envs[0]), TASK.read_state(rows[1].envs[0]))
-        assert noisy.rewards[0] == clear.rewards[0]
-        seen += [noisy.observations[0, 0] - clear.observations[0, 0]] if noisy.rescued[0] else []
+        assert noisy.reward[0] == clear.reward[0]
+        seen += [rows[0].observations[0, 0] - rows[1].observations[0, 0]] if noisy.rescued[0] else []
     assert len(seen) > 3 and np.all(np.abs(seen) > 0)
 
 
@@ -323,7 +323,7 @@ def test_a_tilted_lander_is_put_upright():
     tilted[ANGLE] = tilted[HULL + 2] = 0.3
     TASK.place(row.envs[0], tilted)
     step = row.step(np.array([NOTHING]))
-    assert step.rescued[0] and step.observations[0, ANGLE] == 0
+    assert step.rescued[0] and row.observations[0, ANGLE] == 0
 
 
 def test_quick_students_are_the_papers_for_fewer_units():

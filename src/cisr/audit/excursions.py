@@ -66,7 +66,7 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
         seen = row.transition.move
         move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]))
         steps.append(Step(state, action, move))
-        observation, state = step.observations[0], np.array(task.read_state(env))
+        observation, state = row.observations[0], np.array(task.read_state(env))
         if step.terminated[0] or step.truncated[0]:
             cut_off = bool(step.truncated[0]) and len(steps) < horizon
             return Way(start=start, steps=steps, cut_off=cut_off, horizon=horizon)

@@ -159,15 +159,15 @@ class Arena:
             turns.append(
                 Turn(
                     action=action.tolist(),
-                    reward=float(step.rewards[0]),
+                    reward=float(step.reward[0]),
                     state=np.array(seen.move.state[0]),
                     rescued=bool(step.rescued[0]),
                     put_to=state if put else None,
                 )
             )
-            observation = step.observations[0]
+            observation = self._cmdp.observations[0]
             if step.terminated[0] or step.truncated[0]:
-                outcome = self._task.outcome(step.ways[0].tolist())
+                outcome = self._task.outcome(step.outcomes[0].tolist())
                 danger = outcome if outcome in self._task.dangers else None
                 return Episode(seed=seed, start=start, turns=tuple(turns), danger=danger)
 

@@ -1,6 +1,6 @@
 """The induced CMDP of a compiled twin, as pure functions: one student's E environments; lanes map it over students.
 
-The same order of events as in `cisr.cmdp`: move, judge, account, rescue within the step. Interventions are data
+Steps go by the rules of `cisr.cmdp.rules`; remembering where students were is what is done here. Interventions are data
 (`Rules`): every trigger and reset of the task is evaluated and the student's own is selected, so that one executable
 serves every curriculum.
 """
@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cisr.cmdp import rules as step_rules
+from cisr.cmdp.rules import Step, Terms
 from cisr.core import constraints
 from cisr.core.constraints import Account
 from cisr.core.intervention import Array, Intervention, Place, Rewind, ToStart
-from cisr.core.task import Move, Task, Transition, standing
+from cisr.core.task import Move, Task, standing
 from cisr.core.twin import State, Twin
 
 REWIND, TO_START, PLACE = 0, 1, 2
@@ -45,19 +47,6 @@ class Envs(NamedTuple):
     rescues: Array  # (E,)
     began: Array  # (E,) when the episode began, in steps
     doomed: Array  # (E, n) by which dangers its start is inside D: the first step is a failure and ends it
-
-
-class Stepped(NamedTuple):
-    """What a step led to, for each environment."""
-
-    reward: Array  # (E,)
-    costs: Array  # (E, m)
-    constraint_values: Array  # (E, m)
-    terminated: Array  # (E,)
-    truncated: Array  # (E,)
-    rescued: Array  # (E,)
-    failed: Array  # (E,)
-    ways: Array  # (E, n) which of the task's outcomes hold, but for the last, which always does
 
 
 class Supervised:
@@ -105,54 +94,48 @@ class Supervised:
 
     def step(
         self, parameters: Any, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
-    ) -> tuple[Envs, Stepped]:
+    ) -> tuple[Envs, Step]:
         """Move, judge, account, rescue; ended episodes are left for `restart`."""
         task, twin = self.task, self.twin
         outcome = twin.step(parameters, envs.state, action, u)
         vector = twin.vector(outcome.state)
         move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
-        dangers = [danger(move) | envs.doomed[:, k] for k, danger in enumerate(task.dangers.values())]
-        failed = jnp.any(jnp.stack(dangers), axis=0)
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
-        fired = jnp.stack(each)[rules.trigger]  # (E, m - 1)
-        rescued = fired.any(axis=-1)
-
-        terminated = outcome.terminated | failed
+        judged = step_rules.judge(
+            move,
+            dangers=self._dangers_of(move) | envs.doomed,
+            success=task.success(move),
+            fired=jnp.stack(each)[rules.trigger],
+        )
         to_start = rules.reset == TO_START
-        placed = rescued & ~terminated & ~to_start
-        target, visited, length = self._remember(rules, envs, vector, ~terminated & ~rescued, placed, u_place)
-        state = _choose(placed, twin.place(outcome.state, target), outcome.state)
-        sent_back = rescued & ~terminated & to_start
-        if self._places:  # a rewind leads to where the student was in no danger
-            landed = self._standing_in_danger(target) & placed[:, None]
-            dangers = [danger | landed[:, k] for k, danger in enumerate(dangers)]
-            failed = failed | landed.any(axis=-1)
-        events = jnp.concatenate([failed[:, None], fired], axis=-1)
-        account, costs = constraints.book(task.constraint_form, envs.account, events, rules.tolerance)
-        terminated = terminated | failed | sent_back
-        truncated = (account.steps >= rules.horizon) & ~terminated
-        reward = outcome.reward
+        placed = step_rules.to_be_placed(judged, to_start)
+        moved_on = ~judged.over & ~judged.rescued
+        target, visited, length = self._remember(rules, envs, vector, moved_on, placed, u_place)
+        where_to = jnp.where((judged.rescued & ~to_start)[:, None], target, vector)
+        landed = self._standing_in_danger(target) if self._places else None  # a rewind leads to where nothing was wrong
+        terms = Terms(task.constraint_form, rules.tolerance, rules.horizon, to_start)
+        account, step, transition = step_rules.conclude(judged, terms, envs.account, where_to, landed)
         if task.reward is not None:
-            where_to = jnp.where((rescued & ~to_start)[:, None], target, vector)
-            reward = task.reward(Transition(move, failed, rescued, where_to, truncated))
+            step = step._replace(reward=task.reward(transition))
         after = Envs(
-            state=state,
+            state=_choose(placed, twin.place(outcome.state, target), outcome.state),
             account=account,
             visited=visited,
             length=length,
-            total_reward=envs.total_reward + reward,
-            failures=envs.failures + failed,
-            rescues=envs.rescues + rescued,
+            total_reward=envs.total_reward + step.reward,
+            failures=envs.failures + step.failed,
+            rescues=envs.rescues + step.rescued,
             began=envs.began,
             doomed=envs.doomed,
         )
-        values = constraints.value(task.constraint_form, account, rules.tolerance)
-        ways = jnp.stack([*dangers, task.success(move), sent_back, truncated], axis=-1)
-        return after, Stepped(reward, costs, values, terminated, truncated, rescued, failed, ways)
+        return after, step
 
     def _standing_in_danger(self, vector: Array) -> Array:
         """Which dangers hold of states (E, d) that nobody moved to, (E, n): starts, and ends of rescues."""
-        return jnp.stack([danger(standing(vector)) for danger in self.task.dangers.values()], axis=-1)
+        return self._dangers_of(standing(vector))
+
+    def _dangers_of(self, move: Move) -> Array:
+        return jnp.stack([danger(move) for danger in self.task.dangers.values()], axis=-1)
 
     def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
         """Begin new episodes where the last ones ended."""

@@ -1,8 +1,7 @@
 """The intervention-induced CMDP M_i of a finite task, move by move.
 
-The same order as in `cisr.cmdp`: the student moves from s to s'; danger, success and trigger are judged on that move;
-a failure ends the episode, and so does the environment itself; whoever is left and triggered is rescued within the same
-step. D is a set of *moves*: some environments show danger only in the reward.
+By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here. D is a set of *moves*: some
+environments show danger only in the reward.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cisr.cmdp import rules
 from cisr.core.errors import TaskError
 from cisr.core.intervention import Intervention, Place, Rewind, ToStart
 from cisr.core.model import FiniteModel, said
@@ -28,6 +28,7 @@ class Judged:
     model: FiniteModel
     horizon: int
     """T: steps of an episode, the task's or an intervention's, or fewer where the environment itself cuts it off."""
+    move: Move
     failed: np.ndarray  # (m,) bool: the move is a visit to D
     succeeded: np.ndarray  # (m,) bool
     perilous: np.ndarray  # (n,) bool: whoever is put there, by a start or by a rescue, stands in D
@@ -93,6 +94,7 @@ def judge(task: Task, model: FiniteModel) -> Judged:
     return Judged(
         model=model,
         horizon=model.lasting(task.horizon),
+        move=move,
         failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
         succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
         perilous=_bools(task.failed(standing(model.states)), model.n_states, f"danger of task '{task.name}'"),
@@ -112,14 +114,13 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
         for name, trigger in intervention.triggers.items()
     ]
     trigger = np.any(zones, axis=0)
-    rescued = trigger[model.target]
-    lands = np.where(over, NOWHERE, model.target)
-    places = ~over & rescued  # moves after which somebody must be placed
+    fired = np.stack(zones, axis=1)[model.target]
+    move = rules.judge(judged.move, judged.failed[:, None], judged.succeeded, fired)
     unmodelled = _beyond_a_graph(intervention)
-    if isinstance(reset, ToStart) or unmodelled:
-        lands[places] = NOWHERE
-        places = np.zeros_like(places)
-    elif isinstance(reset, Rewind):
+    ends = isinstance(reset, ToStart) or unmodelled is not None  # rescues, for all that the graph can tell
+    lands = np.where(move.over | (move.rescued & ends), NOWHERE, model.target)
+    places = rules.to_be_placed(move, ends)  # moves after which somebody must be placed
+    if isinstance(reset, Rewind):
         # One step back is where the student just was. Further back is a state that it visited before: the states that
         # can be reached, and after how many steps at the earliest, are the same as for one step.
         lands[places] = model.source[places]
@@ -143,7 +144,6 @@ def induce(judged: Judged, intervention: Intervention) -> Induced:
         if not len(fresh) and (reached == explored).all():
             break
         explored = reached
-    fired = np.stack(zones, axis=1)[model.target]
     return Induced(judged, intervention, trigger, fired, failed, lands, put, explored, unmodelled)
 
 

@@ -1,30 +1,20 @@
-"""The intervention-induced CMDP M_i on Gymnasium environments.
+"""The intervention-induced CMDP M_i on Gymnasium environments, stepped on the host by the rules of `cisr.cmdp.rules`.
 
-One step, in this order: the student moves; danger, success and the trigger are judged on the state moved to; if the
-trigger fired, the student is rescued *within the same step*. The step keeps the environment's reward, unless the task
-has a reward of its own, and the episode clock runs on. A failure ends the episode, whatever the environment makes of
-it: D is a set of terminal states. Whoever starts inside D fails in the first step, and whoever is put there by a rescue
-fails in the step of the rescue.
-
-`terminated`, `truncated` and *rescued* are three separate facts, and they decide what a learner may bootstrap:
-- a rescue by `Rewind` or `Place` is an ordinary transition to the reset state: values are bootstrapped through it;
-- a rescue by `ToStart` ends the episode as terminal: nothing is bootstrapped;
-- the time limit sets `truncated`; students treat it as terminal unless told to bootstrap it.
-A rescue that comes after the episode has ended (the student failed inside the trigger set) is counted, but nobody is
-left to be placed.
+What is the host's own: asking environments and checking their answers, remembering where students were, and putting
+environments back there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 
+from cisr.cmdp import rules
 from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
+from cisr.cmdp.rules import Step, Terms
 from cisr.core import constraints
 from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Intervention, Place, Rewind, ToStart
@@ -41,20 +31,6 @@ ROUNDING = 1e-3
 def concerns_all(error: BaseException) -> bool:
     """Whether an error is not that of one environment alone: a broken contract, or a lack of memory."""
     return is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
-
-
-class Step(NamedTuple):
-    """What E environments answered to one action each."""
-
-    observations: np.ndarray  # (E, ...) after any rescue
-    rewards: np.ndarray  # (E,)
-    costs: np.ndarray  # (E, m) constraint increments
-    constraint_values: np.ndarray  # (E, m) running values of the episodes so far
-    terminated: np.ndarray  # (E,)
-    truncated: np.ndarray  # (E,)
-    rescued: np.ndarray  # (E,)
-    failed: np.ndarray  # (E,) the move visited D
-    ways: np.ndarray  # (E, n) which of the task's outcomes hold, but for the last, which always does
 
 
 class InducedCMDPs:
@@ -84,8 +60,15 @@ class InducedCMDPs:
         self._left_out: set[int] = set()
         self._dangers = list(task.dangers.items())
         self._triggers = list(intervention.triggers.items())
-        self._tolerance = np.array(constraints.tolerances(intervention))
-        self._account = constraints.opening((len(self.envs),), len(self._tolerance))
+        self._terms = Terms(
+            form=task.constraint_form,
+            tolerance=np.array(constraints.tolerances(intervention)),
+            horizon=self.horizon,
+            to_start=isinstance(intervention.reset, ToStart),
+        )
+        self._account = constraints.opening((len(self.envs),), len(task.constraints))
+        self.observations: np.ndarray
+        """What students see after the last step and any rescue, (E, ...)."""
         self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
         """What each environment itself told at its last step."""
         self.transition: Transition
@@ -122,44 +105,29 @@ class InducedCMDPs:
         rewards, terminated, cut_off, states, here = self._move(actions)
         self._on_ask(None)
         move = Move(state=states, reward=rewards, terminated=terminated)
-        dangers = [held & here for held in self._in_danger(move)]
-        success = self._judge("success", self.task.success, move) & here
         whose = f"of '{self.intervention.name}'"
-        fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) & here for name, trigger in self._triggers]
-        failed, rescued = reduce(or_, dangers), reduce(or_, fired)
-        terminated = terminated | failed
-        after = self._rescue(states, rescued, terminated)
-        self._on_ask(None)
-        if isinstance(self.intervention.reset, Place) and rescued.any():
-            landed = self._standing_in_danger(after)
-            dangers = [held | (there & rescued & ~terminated) for held, there in zip(dangers, landed, strict=True)]
-            failed = reduce(or_, dangers)
-            terminated = terminated | failed
-        self._account, costs = constraints.book(
-            self.task.constraint_form, self._account, np.stack([failed, *fired], axis=-1), self._tolerance
+        fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) for name, trigger in self._triggers]
+        judged = rules.judge(
+            move,
+            dangers=self._in_danger(move) & here[:, None],
+            success=self._judge("success", self.task.success, move) & here,
+            fired=np.stack(fired, axis=-1) & here[:, None],
         )
-        sent_back = rescued & ~terminated & isinstance(self.intervention.reset, ToStart)
-        terminated = terminated | sent_back
-        truncated = (cut_off | (self._account.steps >= self.horizon)) & ~terminated & here
-        self.transition = Transition(move, failed, rescued, after, truncated)
+        after = self._rescue(states, judged.rescued, judged.over)
+        self._on_ask(None)
+        landed = None
+        if isinstance(self.intervention.reset, Place) and judged.rescued.any():
+            landed = self._standing_in_danger(after)
+        terms = self._terms._replace(horizon=np.where(here, self.horizon, np.inf))
+        self._account, step, self.transition = rules.conclude(judged, terms, self._account, after, landed, cut_off)
         if self.task.reward is not None:
-            rewards = np.where(here, self._paid(), 0.0)
-        observations = np.stack(self._observations)
-        for k in self._answers.not_finite(observations):
+            step = step._replace(reward=np.where(here, self._paid(), 0.0))
+        self.observations = np.stack(self._observations)
+        for k in self._answers.not_finite(self.observations):
             if k not in self._left_out:
                 self._give_up(k, AnswerError("The environment's step answered an observation that is not finite."))
-            observations[k] = 0.0
-        return Step(
-            observations=observations,
-            rewards=rewards,
-            costs=costs,
-            constraint_values=constraints.value(self.task.constraint_form, self._account, self._tolerance),
-            terminated=terminated,
-            truncated=truncated,
-            rescued=rescued,
-            failed=failed,
-            ways=np.stack([*dangers, success, sent_back, truncated], axis=-1),
-        )
+            self.observations[k] = 0.0
+        return step
 
     def _move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Step every environment: rewards (E,), terminated (E,), cut off by its own time limit (E,), states (E, d), and
@@ -204,18 +172,21 @@ class InducedCMDPs:
                 self._give_up(k, AnswerError(f"{what} paid {paid[k]}: it must pay finite numbers."))
         return np.where(np.isfinite(paid), paid, 0.0).astype(float)
 
-    def _in_danger(self, move: Move) -> list[np.ndarray]:
-        """Where each danger holds, (E,) each: after this move, or already where the episode started."""
-        held = [self._judge(f"danger '{name}'", danger, move) for name, danger in self._dangers]
+    def _in_danger(self, move: Move) -> np.ndarray:
+        """Which dangers hold, (E, n): after this move, or already where the episode started."""
+        held = self._dangers_of(move)
         first = self._account.steps == 0
         if first.any():
-            doomed = self._standing_in_danger(np.stack([past[0] for past in self._visited]))
-            held = [moved | (begun & first) for moved, begun in zip(held, doomed, strict=True)]
+            begun = self._standing_in_danger(np.stack([past[0] for past in self._visited]))
+            held = held | (begun & first[:, None])
         return held
 
-    def _standing_in_danger(self, states: np.ndarray) -> list[np.ndarray]:
-        """Where each danger holds, (E,) each, of states (E, d) that nobody moved to: starts, and ends of rescues."""
-        return [self._judge(f"danger '{name}'", danger, standing(states)) for name, danger in self._dangers]
+    def _standing_in_danger(self, states: np.ndarray) -> np.ndarray:
+        """Which dangers hold, (E, n), of states (E, d) that nobody moved to: starts, and ends of rescues."""
+        return self._dangers_of(standing(states))
+
+    def _dangers_of(self, move: Move) -> np.ndarray:
+        return np.stack([self._judge(f"danger '{name}'", danger, move) for name, danger in self._dangers], axis=-1)
 
     def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
@@ -329,11 +300,11 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
             "cost": float(step.failed[0]),
             "costs": step.costs[0],
             "intervention": self._row.intervention.name if step.rescued[0] else None,
-            "is_success": bool(step.ways[0, len(self._row.task.dangers)]),
+            "is_success": bool(step.outcomes[0, len(self._row.task.dangers)]),
         }
         return (
-            self._observed(step.observations[0]),
-            float(step.rewards[0]),
+            self._observed(self._row.observations[0]),
+            float(step.reward[0]),
             bool(step.terminated[0]),
             bool(step.truncated[0]),
             info,

@@ -81,10 +81,10 @@ def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "no
     total, ended = 0.0, False
     while not ended:
         step = row.step(np.array([act(observation)]))
-        observation = step.observations[0]
-        total += float(step.rewards[0])
+        observation = row.observations[0]
+        total += float(step.reward[0])
         ended = bool(step.terminated[0] or step.truncated[0])
-        outcome = task.outcome(step.ways[0].tolist()) if ended else None
+        outcome = task.outcome(step.outcomes[0].tolist()) if ended else None
         after = np.array(task.read_state(env))
         yield Moment(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 

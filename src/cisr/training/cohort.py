@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cisr.cmdp.compiled import Envs, Rules, Stepped, Supervised
+from cisr.cmdp.compiled import Envs, Rules, Supervised
+from cisr.cmdp.rules import Step
 from cisr.core.constraints import value
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array
@@ -237,12 +238,10 @@ def _fold(keys: Array, number: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
-def _add(
-    sums: Sums, envs: Envs, stepped: Stepped, ended: Array, counted: Array, violation_score: Array | float
-) -> Sums:
+def _add(sums: Sums, envs: Envs, stepped: Step, ended: Array, counted: Array, violation_score: Array | float) -> Sums:
     """Enter one step of E environments: events where `counted`, whole episodes where `ended`."""
-    ways = jnp.concatenate([stepped.ways, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
-    outcome = jax.nn.one_hot(jnp.argmax(ways, axis=-1), ways.shape[-1])  # the first way that holds
+    outcomes = jnp.concatenate([stepped.outcomes, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
+    outcome = jax.nn.one_hot(jnp.argmax(outcomes, axis=-1), outcomes.shape[-1])  # the first that holds
     punished = (envs.rescues + envs.failures > 0) & ~jnp.isnan(violation_score)
     scores = jnp.where(punished, violation_score, envs.total_reward)
     return Sums(

@@ -115,11 +115,11 @@ class GymnasiumLane(Lane):
             rollout.values[:, t] = acts.values
             step = rows.step(actions, observations)
             tally.add(step)
-            rollout.rewards[:, t] = step.rewards
+            rollout.rewards[:, t] = step.reward
             rollout.costs[:, t] = step.costs
             rollout.ends[:, t] = step.terminated | step.truncated
             if config.bootstrap_time_limit and step.truncated.any():
-                beyond = self.program.value(learners, step.observations)
+                beyond = self.program.value(learners, rows.reached)
                 rollout.end_values[:, t] = np.where(step.truncated, beyond, 0.0)
         return rollout._replace(last_values=self.program.value(learners, observations))
 

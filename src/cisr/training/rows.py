@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.cmdp.gymnasium import Env, InducedCMDPs, Step, concerns_all
+from cisr.cmdp.gymnasium import Env, InducedCMDPs, concerns_all
+from cisr.cmdp.rules import Step
 from cisr.core.errors import described
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import derive_seed
@@ -53,6 +54,8 @@ class Rows:
         self._watch = watch
         self._n_envs = students[0].config.n_envs
         self._observation = observation
+        self.reached: np.ndarray
+        """What students saw after the last step, before restarts, (S, E, ...); zeros for those who have failed."""
         self._groups: list[Group] = []
         self._envs: dict[int, list[Env]] = {}
         for k, error in enumerate(errors):
@@ -85,22 +88,23 @@ class Rows:
         n, m = len(self._students), len(self._task.constraints)
         shape = (n, self._n_envs)
         whole = Step(
-            observations=np.zeros_like(observations),
-            rewards=np.zeros(shape),
+            reward=np.zeros(shape),
             costs=np.zeros((*shape, m)),
             constraint_values=np.zeros((*shape, m)),
             terminated=np.zeros(shape, bool),
             truncated=np.zeros(shape, bool),
             rescued=np.zeros(shape, bool),
             failed=np.zeros(shape, bool),
-            ways=np.zeros((*shape, len(self._task.outcomes) - 1), bool),
+            outcomes=np.zeros((*shape, len(self._task.outcomes) - 1), bool),
         )
+        self.reached = np.zeros_like(observations)
         for members, row in self._groups:
             step = row.step(actions[members].ravel())
             self._watch.rest()
             for field, part in zip(whole, step, strict=True):
                 field[members] = part.reshape(len(members), self._n_envs, *part.shape[1:])
-            observations[members] = whole.observations[members]
+            self.reached[members] = row.observations.reshape(len(members), self._n_envs, *observations.shape[2:])
+            observations[members] = self.reached[members]
             for j in np.flatnonzero(step.terminated | step.truncated).tolist():
                 k, e = members[j // self._n_envs], j % self._n_envs
                 if self._errors[k] is None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.cmdp.gymnasium import Step
+from cisr.cmdp.rules import Step
 from cisr.core.constraints import violation
 from cisr.core.task import Task
 from cisr.training.lane import UnitSummary
@@ -47,13 +47,13 @@ class Tally:
         """Enter one step of everyone, (S, E) in every field."""
         self._clock += 1
         self._values = step.constraint_values
-        self._rewards += step.rewards
+        self._rewards += step.reward
         self._failures += step.failed
         self._rescues += step.rescued
         self.failures += step.failed.sum(axis=1)
         self.rescues += step.rescued.sum(axis=1)
         for k, e in np.argwhere(step.terminated | step.truncated).tolist():
-            self._close(k, e, self._task.outcome(step.ways[k, e].tolist()))
+            self._close(k, e, self._task.outcome(step.outcomes[k, e].tolist()))
 
     def open_since_before(self, clock: int) -> np.ndarray:
         """Has each student an episode still running that began before that time? (S,)"""
