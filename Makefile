@@ -6,13 +6,15 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUNS := runs
 
-.PHONY: help setup setup-dev run test lint clean
+.PHONY: help setup setup-dev run test coverage lint docs clean
 
 help:
-	@echo "make run    train a quick Frozen Lake teacher and compare it with the baselines (a few minutes)"
-	@echo "make test   run the tests"
-	@echo "make lint   ruff and mypy"
-	@echo "make setup  build .venv with cisr in it"
+	@echo "make run       train a quick Frozen Lake teacher and compare it with the baselines (a few minutes)"
+	@echo "make test      run the tests"
+	@echo "make coverage  run the tests and say which lines of cisr they miss"
+	@echo "make lint      ruff, mypy and who may import whom"
+	@echo "make docs      build the documentation into site/"
+	@echo "make setup     build .venv with cisr in it"
 
 setup: $(VENV)/core
 setup-dev: $(VENV)/dev
@@ -32,6 +34,10 @@ $(VENV)/dev: $(VENV)/core
 	$(INSTALL) --editable '.[dev]'
 	@touch $@
 
+$(VENV)/docs: $(VENV)/core
+	$(INSTALL) --editable '.[docs]'
+	@touch $@
+
 run: $(VENV)/core
 	$(BIN)/cisr train frozen-lake --scale quick --store $(RUNS)/frozen-lake.sqlite \
 		--curriculum $(RUNS)/optimized.json
@@ -46,6 +52,12 @@ run: $(VENV)/core
 test: $(VENV)/dev
 	$(BIN)/python -m pytest --numprocesses 2
 
+coverage: $(VENV)/dev
+	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term --cov-report xml
+
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,4 +65,4 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 clean:
-	rm -rf $(VENV) $(RUNS) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(RUNS) build dist site .coverage coverage.xml .mypy_cache .ruff_cache .pytest_cache

@@ -1,3 +1,4 @@
+import functools
 import os
 from pathlib import Path
 
@@ -25,3 +26,14 @@ def flown(box2d, tmp_path_factory):
     curricula = {"LL-A": published_teachers("lunar-lander")["LL-A"], "none": Fixed("none")}
     compare(tiny.lander, curricula, n_students=2, store=path, n_workers=0)
     return path
+
+
+@pytest.fixture
+def in_this_process(monkeypatch, tmp_path):
+    """A folder for code as users write it, and the quickest way to run it: no processes to start, and batches of one
+    size, so that little is compiled."""
+    import cisr
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("compare", "Study"):
+        monkeypatch.setattr(cisr, name, functools.partial(getattr(cisr, name), n_workers=0, batch=2))

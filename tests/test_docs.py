@@ -1,0 +1,61 @@
+"""What documents tell users to type is what there is: commands with their options, names, and the how-tos' Python."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import tiny
+import typer
+
+import cisr
+from cisr.cli.console import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+HOW_TOS = sorted((ROOT / "docs" / "howto").glob("*.md"))
+
+
+def blocks(page, *languages):
+    """The code blocks of a page, without those that are taken from a file."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [block for language, block in found if language in languages and "--8<--" not in block]
+
+
+def commands(page):
+    """Every `cisr …` that begins a line of a block or stands in backticks, without what it is followed by."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", prose)]
+    lines = "\n".join(blocks(page, "sh", "")).replace("\\\n", " ").splitlines()
+    for command in (*lines, *spans):
+        if found := re.match(r"(?:\w+=\S+ )*cisr (?=[a-z])(.+)", command):
+            yield shlex.split(found[1], comments=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_and_their_options_are_there(page):
+    known = typer.main.get_command(app).commands
+    for name, *words in commands(page):
+        assert name in known, f"cisr {name}"
+        options = {option for parameter in known[name].params for option in parameter.opts}
+        for word in words:
+            if word.startswith("--"):
+                assert word.partition("=")[0] in {*options, "--help", "--debug"}, f"cisr {name} {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_public_names_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    referred = re.findall(r"\]\[cisr\.(\w+)\]", text)
+    lines = re.findall(r"^from cisr import (.+)$", text, re.MULTILINE)
+    imported = [name for line in lines for name in line.split(", ")]
+    for name in (*referred, *imported):
+        assert name in cisr.__all__
+
+
+@pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: page.stem)
+def test_the_python_of_how_tos_runs(page, in_this_process):
+    """Pages speak of a `task`; here it is a small one, whose students hardly learn anything."""
+    names = {"task": tiny.task}
+    for block in blocks(page, "python"):
+        exec(block, names)
