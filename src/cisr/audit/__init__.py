@@ -5,6 +5,8 @@
 >>> report = audit(get_task("frozen-lake"))
 >>> report["SR1"].status, report["none"].status, report.refuted
 ('certified', 'refuted', False)
+
+May import the store and below; knows nothing of experiments and of how verdicts are shown.
 """
 
 from cisr.audit.report import AuditReport, Verdict, audit, quick_audit

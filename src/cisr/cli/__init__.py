@@ -1,5 +1,8 @@
 """The command line. Bad input gets one line and exit code 2, a run in which nobody finished exit code 1, an error that
-nobody foresaw exit code 3; `--debug` shows the traceback instead."""
+nobody foresaw exit code 3; `--debug` shows the traceback instead.
+
+May import everything.
+"""
 
 from __future__ import annotations
 

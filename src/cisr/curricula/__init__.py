@@ -1,4 +1,7 @@
-"""Curriculum policies, their JSON files, and the space in which a teacher searches for them."""
+"""Curriculum policies as frozen values, their JSON files, and the space in which a teacher searches for them.
+
+May import core and system.
+"""
 
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage, fresh_starts
 from cisr.curricula.files import load_policy, policy_from_json, save_policy

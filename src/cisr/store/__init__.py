@@ -6,6 +6,8 @@ counted in the same SQLite transaction as its units, so database and weights nev
 time. Rows are keyed by names, not by order of arrival: the same work gives the same store, cell by cell, apart from
 times. What is not as it was written is noticed before it is used: rows when a store is opened, weights when they are
 loaded; see `cisr.store.check`.
+
+May import training and below; knows nothing of how results are shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The tasks that come with cisr, by name."""
+"""The tasks that come with cisr, by name; one folder for each.
+
+May import cmdp, students, core and system.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Teachers: which curriculum policy to try next, learned across students."""
+"""Teachers: which curriculum policy to try next, learned across students.
+
+May import curricula, core and system; knows nothing of how students are trained.
+"""
 
 from cisr.teachers.base import Belief, Teacher, Trial
 from cisr.teachers.gp_ucb import GPUCB, GammaPrior, Hyperpriors

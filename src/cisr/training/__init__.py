@@ -1,4 +1,8 @@
-"""Classrooms: what trains a batch of students under their curriculum policies."""
+"""Batches of students under their curriculum policies: lanes, executors, workers, records of what happened.
+
+May import all that proposes or learns (teachers, tasks, students, curricula, cmdp) and below; knows no database and no
+screen.
+"""
 
 from cisr.training.classroom import Batching, Classroom, Register
 from cisr.training.records import (
