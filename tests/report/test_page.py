@@ -143,14 +143,14 @@ def test_the_papers_teacher_shows_its_model_along_each_threshold_and_every_round
     written = write_page(tmp_path / "s").read_text()
     assert written.count("The model along") == 4
     assert "What the teacher believes of each policy" not in written and "Table of 4 policies" in said(written)
-    assert "--initial 3 --rounds 1 --students 1 --at-once 6 --patience 4 --teacher paper" in said(written)
+    assert "--initial 3 --rounds 1 --students 1 --at-once 6 --teacher paper" in said(written)
 
 
 def test_a_search_at_random_has_no_model_to_show(tmp_path):
     Study(tiny.task, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0, teacher=random_teacher).run()
     words = said(write_page(tmp_path / "s").read_text())
     assert "The teacher expects" not in words and "chosen by the model" not in words
-    assert "--initial 3 --rounds 0 --students 1 --at-once 6 --patience 4 --teacher random" in words
+    assert "--initial 3 --rounds 0 --students 1 --at-once 6 --teacher random" in words
 
 
 def test_patient_curricula_are_worded_as_such(tmp_path):
@@ -207,7 +207,7 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
-    words = "--initial 3 --rounds 2 --students 2 --at-once 6 --patience 4 --teacher ours --lane gymnasium --seed 3"
+    words = "--initial 3 --rounds 2 --students 2 --at-once 6 --teacher ours --lane gymnasium --seed 3"
     assert f"{words} --batch 16 --store" in said(written)
     assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
 

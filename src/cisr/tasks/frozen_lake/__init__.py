@@ -144,5 +144,5 @@ def _quick(task: Task) -> Task:
         task,
         scale="quick",
         description=f"The paper's lake, small {kind} students: a teacher in minutes.",
-        teaching=replace(OUR_TEACHING, n_rounds=57, at_once=6, patience=4),
+        teaching=replace(OUR_TEACHING, n_rounds=57, at_once=6, patience=4 if kind == "explorer" else None),
     )
