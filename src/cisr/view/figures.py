@@ -100,8 +100,7 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
 
 def students_rescues(store: Store, task: Task, student: str, path: Path, *, seed: int = 0, **apart: Any) -> None:
     """The same of a student of a store, as `play_apart` plays."""
-    with writing(path) as aside:
-        play_apart(_draw_student, task, stored_student(store, student), aside, seed, **apart)
+    play_apart(_draw_student, task, stored_student(store, student), path, seed, **apart)
 
 
 def _draw_student(task: Task, student: StoredStudent, path: Path, seed: int, tell: object) -> None:
