@@ -128,7 +128,7 @@ def _calls() -> list[Call]:
     for task in ("frozen-lake", None, cisr.Task, 5):
         add(f"compare({task!r:.40}, …)", lambda t=task: _compare(task=t), "give a cisr.Task")
         add(f"Study({task!r:.40})", lambda t=task: cisr.Study(t), "give a cisr.Task")
-    for number in (0, -1, 1.5, "3", None, True, 10**12, np.int64(3)):
+    for number in (0, -1, 1.5, "3", None, True, 10**12):
         add(f"compare(n_students={number!r})", lambda n=number: _compare(n_students=n), "give a whole number")
     for seed in (-1, 1.5, "0", None, True, 2**31, 10**40, [1]):
         add(f"compare(seed={seed!r})", lambda s=seed: _compare(seed=s), "give a whole number")
