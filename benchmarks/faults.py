@@ -3,7 +3,7 @@
     python benchmarks/faults.py --kills 1000 --damages 1000 --disks 200 --environments 100 --inputs --json faults.json
 
 What must never happen is a wrong result, or a traceback.
-- *Kills*: small studies on both lanes lose their main process, all their processes, a worker or an idle worker to
+- *Kills*: small studies on both backends lose their main process, all their processes, a worker or an idle worker to
   SIGKILL, at any time, after a unit or in the middle of a write, and go on until they are done. A unit that was on disk
   must still be there, no worker may outlive its main process, and every cell and weight of the finished store must be
   that of a study that nobody disturbed.
@@ -11,7 +11,7 @@ What must never happen is a wrong result, or a traceback.
   result must be the same as without the damage, or one line must say what is wrong; `cisr check` must overlook nothing.
 - *Disks* fill up under a store and its weights, or under the files that a command writes: one line, nothing lost, no
   part of a file in the place of a whole one, and once there is room the result of a disk that was large enough.
-- *Environments* raise, hang, die, answer nonsense, fork, print and leak, on both lanes: one line, no other student's
+- *Environments* raise, hang, die, answer nonsense, fork, print and leak, on both backends: one line, no other student's
   numbers change, no process is left, and without the fault the same command ends well.
 - *Inputs*: wrong command lines, streams and Python calls. One line that says what is wrong, or our own error.
 
@@ -54,16 +54,16 @@ MOST_CASES = 10**6
 def kills(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     import kills as campaign
 
-    def of(lane: str) -> Iterator[Judged]:
-        for outcome in campaign.killed(folder, lane, -(-n // len(campaign.TASKS)), seed):
+    def of(backend: str) -> Iterator[Judged]:
+        for outcome in campaign.killed(folder, backend, -(-n // len(campaign.TASKS)), seed):
             if isinstance(outcome, str):
-                yield f"{lane}: finished studies", outcome
+                yield f"{backend}: finished studies", outcome
             else:
                 wrong = [f"{outcome.lost} units lost"] * bool(outcome.lost)
                 wrong += [f"{outcome.orphans} workers lived on"] * bool(outcome.orphans)
-                yield f"{lane}: kills of {outcome.victim}, {outcome.when}", ", ".join(wrong)
+                yield f"{backend}: kills of {outcome.victim}, {outcome.when}", ", ".join(wrong)
 
-    yield from side_by_side([of(lane) for lane in campaign.TASKS])
+    yield from side_by_side([of(backend) for backend in campaign.TASKS])
 
 
 def side_by_side(campaigns: list[Iterator[Judged]]) -> Iterator[Judged]:
@@ -119,13 +119,13 @@ def disks(n: int, seed: int, folder: Path) -> Iterator[Judged]:
 def environments(n: int, seed: int, folder: Path) -> Iterator[Judged]:
     import faulty_runs
 
-    def of(lane: str, share: int) -> Iterator[Judged]:
-        calm = faulty_runs.undisturbed(folder, lane)
+    def of(backend: str, share: int) -> Iterator[Judged]:
+        calm = faulty_runs.undisturbed(folder, backend)
         for number in range(share):
-            case = faulty_runs.drawn(seed * MOST_CASES + number, lane)
+            case = faulty_runs.drawn(seed * MOST_CASES + number, backend)
             with tempfile.TemporaryDirectory(dir=folder) as scratch:
                 wrong = faulty_runs.suffer(case, Path(scratch), calm)
-            yield f"{lane}: environment {case.kind}", f"{case}: {'; '.join(wrong)}" if wrong else ""
+            yield f"{backend}: environment {case.kind}", f"{case}: {'; '.join(wrong)}" if wrong else ""
 
     yield from side_by_side([of("gymnasium", n - n // 3), of("compiled", n // 3)])
 
@@ -171,10 +171,10 @@ def calls() -> Iterator[Judged]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=0, help="how many, on both lanes together")
+    parser.add_argument("--kills", type=int, default=0, help="how many, on both backends together")
     parser.add_argument("--damages", type=int, default=0, help="how many")
     parser.add_argument("--disks", type=int, default=0, help="how many that fill up")
-    parser.add_argument("--environments", type=int, default=0, help="how many faulty ones, on both lanes together")
+    parser.add_argument("--environments", type=int, default=0, help="how many faulty ones, on both backends together")
     parser.add_argument("--inputs", action="store_true", help="all command lines, streams and calls")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="where to put what was tried and what was wrong")

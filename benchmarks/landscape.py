@@ -4,7 +4,7 @@
 
 `benchmarks/teachers.py --landscape landscape.csv` then lets teachers search it: a student is a line of the table
 instead of minutes of training. Policies are drawn uniformly from the task's search space. `met` is what the student
-went through, unit by unit (`SR1*3 HR*8`). The compiled lane trains all students of a batch together; on one H200 the
+went through, unit by unit (`SR1*3 HR*8`). The compiled backend trains all students of a batch together; on one H200 the
 command above takes five minutes.
 """
 
@@ -24,9 +24,9 @@ from cisr.curricula import Switching
 from cisr.experiments.study import search_space
 from cisr.tasks import get_task
 from cisr.teachers import RandomSearch
-from cisr.training import Batch, Checkpoint, Enrolment, Graduation
+from cisr.training import Batch, Checkpoint, Graduation, StudentSpec
 from cisr.training.new_students import new_student
-from cisr.training.setup import make_lesson
+from cisr.training.setup import make_setup
 from cisr.training.worker import Job, events_of
 
 
@@ -44,13 +44,11 @@ def main() -> None:
     task = get_task(given.task, student=given.student)
     points = RandomSearch(search_space(task), seed=given.seed).ask(given.policies)
     names = [f"{number:03d}/{k:02d}" for number in range(given.policies) for k in range(given.students)]
-    enrolments = [
-        new_student(task, Switching.from_parameters(points[int(name[:3])]), given.seed, name) for name in names
-    ]
+    students = [new_student(task, Switching.from_parameters(points[int(name[:3])]), given.seed, name) for name in names]
     with given.out.open("w", newline="", encoding="utf-8") as file:
         writer: Any = None
-        for first in range(0, len(enrolments), given.batch):
-            for name, record in students_of(task, enrolments[first : first + given.batch]):
+        for first in range(0, len(students), given.batch):
+            for name, record in students_of(task, students[first : first + given.batch]):
                 number, k = name.split("/")
                 line = {"policy": number, **points[int(number)], "student": int(k), **record}
                 if writer is None:
@@ -58,22 +56,22 @@ def main() -> None:
                     writer.writeheader()
                 writer.writerow(line)
             file.flush()
-            print(f"{min(first + given.batch, len(enrolments))} of {len(enrolments)} students", file=sys.stderr)
+            print(f"{min(first + given.batch, len(students))} of {len(students)} students", file=sys.stderr)
 
 
-def students_of(task: Task, enrolments: list[Enrolment]) -> Iterator[tuple[str, dict[str, Any]]]:
+def students_of(task: Task, students: list[StudentSpec]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Train one batch in this process; what became of each student, by name."""
-    met: list[list[str]] = [[] for _ in enrolments]
-    rescues = [0] * len(enrolments)
-    batch = Batch(name="landscape", enrolments=tuple(enrolments))
-    for event in events_of(Job(make_lesson(task), batch, None)):
+    met: list[list[str]] = [[] for _ in students]
+    rescues = [0] * len(students)
+    batch = Batch(name="landscape", students=tuple(students))
+    for event in events_of(Job(make_setup(task), batch, None)):
         if isinstance(event, Checkpoint):
             for k, unit in enumerate(event.records):
                 assert unit is not None, event.errors[k]
                 met[k].append(unit.log.intervention)
                 rescues[k] += unit.log.total_rescues
         elif isinstance(event, Graduation):
-            for k, (student, deployment) in enumerate(zip(enrolments, event.deployments, strict=True)):
+            for k, (student, deployment) in enumerate(zip(students, event.deployments, strict=True)):
                 assert deployment is not None, event.errors[k]
                 stages = " ".join(f"{name}*{len(list(run))}" for name, run in itertools.groupby(met[k]))
                 yield (

@@ -25,14 +25,14 @@ from rich.console import Console
 from cisr.cli.comparing import parse_curricula
 from cisr.core.errors import CisrError, ConfigError
 from cisr.core.task import Task
-from cisr.experiments.compare import LEARNED, enrol
+from cisr.experiments.compare import LEARNED, register
 from cisr.experiments.reproduced import reproduced_row, told_apart
 from cisr.experiments.study import Study, random_teacher, run_together
 from cisr.store import Store
-from cisr.store.runs import deployed, settle
+from cisr.store.runs import begin, deployed
 from cisr.tasks import get_task
 from cisr.training import Classroom
-from cisr.training.setup import make_lesson
+from cisr.training.setup import make_setup
 from cisr.view.tables import differences_table
 
 PAPERS_RANDOM_POLICIES = 10
@@ -41,14 +41,14 @@ PAPERS_RANDOM_POLICIES = 10
 def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
     if kind not in ("ours", "paper", "random"):
         raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
-    teaching = replace(task.teaching, setting="ours", at_once=given.at_once or task.teaching.at_once)
+    teaching = replace(task.teaching, teacher="top-two", at_once=given.at_once or task.teaching.at_once)
     if kind == "ours":
         teaching = replace(teaching, patience=given.patience)
     own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
     if kind == "random":
         own = {"n_initial": given.students, "teacher": random_teacher}
     if kind == "paper":
-        teaching = replace(teaching, setting="paper", at_once=1)
+        teaching = replace(teaching, teacher="gp-ucb", at_once=1)
         own = {"n_initial": min(PAPERS_RANDOM_POLICIES, given.students)}
     return [
         Study(
@@ -85,7 +85,7 @@ def main() -> None:
     baselines = parse_curricula([name for name in given.baselines.split(",") if name], task)
     kinds = {kind: studies_of(kind, task, given) for kind in given.kinds.split(",")}
     with Store(None) as store:
-        lesson = make_lesson(task)
+        setup = make_setup(task)
         together = [study for studies in kinds.values() for study in studies]
         results = dict(zip([s.name for s in together], run_together(together, store), strict=True))
         out.print(f"{len(together)} teachers in {(time.monotonic() - began) / 60:.1f} minutes")
@@ -93,9 +93,9 @@ def main() -> None:
         for k in range(given.teachers):
             found = {kind: results[studies[k].name].policy for kind, studies in kinds.items()}
             name = f"evaluation-{k + 1}"
-            batching = settle(store, name, lesson, deployed(lesson, given.seed))
-            repetitions.append(enrol(task, {**found, **baselines}, given.fresh, given.seed, name))
-        with Classroom(lesson, store, batching=batching) as classroom:
+            batching = begin(store, name, setup, deployed(setup, given.seed))
+            repetitions.append(register(task, {**found, **baselines}, given.fresh, given.seed, name))
+        with Classroom(setup, store, batching=batching) as classroom:
             everyone = [s for groups in repetitions for group in groups.values() for s in group]
             taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}

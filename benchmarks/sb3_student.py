@@ -250,13 +250,13 @@ def train_sb3(n_units: int | None, policy: CurriculumPolicy, n_students: int, se
 def train_own(task: Task, label: str, policy: CurriculumPolicy, n_students: int, seed: int) -> list[Transcript]:
     def listen(batch: Batch, event: Event) -> None:
         if isinstance(event, Checkpoint):
-            for student, record in zip(batch.enrolments, event.records, strict=True):
+            for student, record in zip(batch.students, event.records, strict=True):
                 if record is not None:
                     report(OWN, student.name, record.log, task.n_units)
 
     with Store(None) as store:
         comparison = compare(
-            task, {label: policy}, n_students=n_students, store=store, seed=seed, lane="gymnasium", listener=listen
+            task, {label: policy}, n_students=n_students, store=store, seed=seed, backend="gymnasium", listener=listen
         )
     return list(comparison.transcripts[label])
 

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cisr import Fixed, Intervention, Perceptron, Rewind, StudentConfig, Switching, Task, Threshold, compare
+from cisr import MLP, Fixed, Intervention, Rewind, StudentConfig, Switching, Task, Threshold, compare
 
 BESIDE_CLIFF = np.zeros(48, bool)  # a state is [tile number]; tiles count row by row, 12 to a row
 BESIDE_CLIFF[[*range(25, 35), 36]] = True  # every tile from which one step can fall; 36 is the stock start
@@ -29,7 +29,7 @@ task = Task(
     horizon=100,
     n_units=5,
     deployment_steps=1000,
-    student=StudentConfig(network=Perceptron(hidden=(32,)), learning_rate=3e-3, ent_coef=0.1, multiplier_bound=20.0),
+    student=StudentConfig(network=MLP(hidden=(32,)), learning_rate=3e-3, ent_coef=0.1, multiplier_bound=20.0),
 )
 taught = Switching(interventions=task.intervention_names, thresholds=(Threshold(min_return=-40, max_violation=-0.05),))
 

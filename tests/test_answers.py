@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from cisr import (
+    MLP,
     ConfigError,
     Fixed,
     Intervention,
     NobodyFinished,
-    Perceptron,
     Place,
     Rewind,
     StudentConfig,
@@ -25,7 +25,7 @@ from cisr.cmdp.preflight import check_state_functions
 from cisr.core.errors import AnswerError, TaskError
 
 STUDENT = StudentConfig(
-    network=Perceptron(hidden=(4,)), n_envs=2, n_steps=8, n_minibatches=2, n_epochs=1, rounds_per_unit=1,
+    network=MLP(hidden=(4,)), n_envs=2, n_steps=8, n_minibatches=2, n_epochs=1, rounds_per_unit=1,
     updates_per_round=1,
 )  # fmt: skip
 GOOD = (np.zeros(2, np.float32), 0.0, False, False, {})

@@ -97,6 +97,6 @@ def test_names_with_markup_are_printed_as_they_are(there, capfd):
 
 
 def test_a_table_may_begin_with_a_mark_of_its_byte_order_as_spreadsheets_write_it(there):
-    from cisr.view.elsewhere import students_in
+    from cisr.view.external_students import students_in
 
     assert students_in(Path("good.csv"), "tiny-lake", ["SR1"]) == {"success": {"SR1": [0.5, 0.25]}}

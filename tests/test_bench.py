@@ -1,4 +1,4 @@
-"""The benchmark measures something on every lane and says it in the promised form. How fast is nobody's test."""
+"""The benchmark measures something on every backend and says it in the promised form. How fast is nobody's test."""
 
 import dataclasses
 import json
@@ -7,24 +7,24 @@ import pytest
 import tiny
 
 import cisr.experiments.bench
-from cisr import Perceptron, Population
+from cisr import MLP, Population
 from cisr.cli import main
-from cisr.experiments.bench import LANES, bench
+from cisr.experiments.bench import BACKENDS, bench
 from cisr.students.config import student_of
 from cisr.view.bench_table import what_is_compared
 
 
-def test_every_lane_has_a_rate_and_each_of_ours_a_ratio():
+def test_every_backend_has_a_rate_and_each_of_ours_a_ratio():
     pytest.importorskip("stable_baselines3")
     said = []
     found = bench(tiny.compiled, seconds=0.5, repetitions=1, cores=1, students=2, say=said.append)
     record = json.loads(json.dumps(found.to_json()))
-    assert list(record["lanes"]) == list(LANES) and min(record["lanes"].values()) > 0
+    assert list(record["lanes"]) == list(BACKENDS) and min(record["lanes"].values()) > 0
     assert set(record["ratios"]) == {
         f"{own}/{other}" for own in ("compiled", "gymnasium") for other in ("sb3", "sb3-plain")
     }
     for name, ratio in record["ratios"].items():
-        own, other = (record["lanes"][lane] for lane in name.split("/"))
+        own, other = (record["lanes"][backend] for backend in name.split("/"))
         assert ratio == pytest.approx(own / other)
     assert (record["task"], found.intervention) == ("compiled-lake", "SR1")
     assert set(record) == {"task", "scale", "machine", "lanes", "ratios"}
@@ -45,7 +45,7 @@ def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, ca
     assert stop.value.code == 0
     printed = capfd.readouterr()
     assert "pip install 'cisr[sb3]'" in printed.out
-    assert "task 'tiny-lake' has no compiled twin" in printed.out
+    assert "task 'tiny-lake' has no JAX environment" in printed.out
     assert "turn 1 of 1: gymnasium" in printed.err
     record = json.loads((tmp_path / "bench.json").read_text())
     assert list(record["lanes"]) == ["gymnasium"] and record["lanes"]["gymnasium"] > 0
@@ -54,11 +54,11 @@ def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, ca
 
 def test_a_student_that_fails_is_an_error_and_not_a_rate():
     with pytest.raises(cisr.CisrError, match="the simulator lost its licence"):
-        bench(tiny.explosive, lanes=["gymnasium"], seconds=60, repetitions=1, cores=1)
+        bench(tiny.explosive, backends=["gymnasium"], seconds=60, repetitions=1, cores=1)
 
 
 def test_of_a_population_its_base_is_measured():
-    varied = Population(base=tiny.student, vary={"network": [Perceptron()]})
+    varied = Population(base=tiny.student, vary={"network": [MLP()]})
     assert student_of(dataclasses.replace(tiny.task, student=varied)) == tiny.student
 
 
@@ -66,10 +66,10 @@ def test_of_a_population_its_base_is_measured():
     ("words", "says"),
     [
         (
-            ("--lanes", "compiled,warp"),
-            "There is no lane 'warp' to measure: choose from compiled, gymnasium, sb3, sb3-plain",
+            ("--backends", "compiled,warp"),
+            "There is no backend 'warp' to measure: choose from compiled, gymnasium, sb3, sb3-plain",
         ),
-        (("--lanes", "compiled"), "task 'tiny-lake' has no compiled twin"),
+        (("--backends", "compiled"), "task 'tiny-lake' has no JAX environment"),
         (("--seconds", "-1"), "The time to measure is -1 seconds"),
         (("--seconds", "nan"), "The time to measure is nan seconds"),
         (("--repetitions", "0"), "The number of repetitions is 0"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import Fixed, Perceptron, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, compare
+from cisr import MLP, Fixed, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, compare
 from cisr.core.checks import check_number, check_whole
 from cisr.core.errors import ConfigError
 from cisr.curricula import Patient
@@ -40,7 +40,7 @@ def test_all_else_is_no_number(wrong):
 
 def test_records_keep_numpys_numbers_as_pythons_own():
     config = StudentConfig(
-        network=Perceptron(hidden=(np.int64(8),)),
+        network=MLP(hidden=(np.int64(8),)),
         n_envs=np.int64(2),
         learning_rate=np.float32(0.5),
         last_learning_rate=np.float32(0.25),

@@ -47,7 +47,7 @@ def test_tasks_lists_interventions_and_scales(capfd, tmp_path):
     ]
     assert records[0]["student"]["network"]["filters"] == [32, 64]
     assert [record["student_kind"] for record in records] == ["explorer"] * 4
-    assert records[1]["student_kinds"] == ["cnn", "perceptron", "explorer"]
+    assert records[1]["student_kinds"] == ["cnn", "mlp", "explorer"]
     assert "explorer (default)" in " ".join(printed.split())
 
 
@@ -246,7 +246,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
         (("compare", "tiny:task", "Back-0"), "Rewind(0)"),
         (("train", "lunar-lander", "--student", "tall"), "no student 'tall': choose one of two-layer, one-layer"),
         (("compare", "tiny:task", "SR1", "--video", "film.avi"), "ends in .gif or .mp4"),
-        (("compare", "tiny:task", "SR1", "--trajectories", "t.png"), "has no scenery to draw episodes on"),
+        (("compare", "tiny:task", "SR1", "--trajectories", "t.png"), "has no state plot to draw episodes on"),
         (
             ("train", "tiny:task", "--student", "tall"),
             "set its student there, or choose explorer; kinds such as 'tall'",
@@ -387,7 +387,7 @@ def test_a_run_out_of_memory_stops_with_one_line_and_goes_on_once_there_is_enoug
     assert stopped.returncode == 2, stopped.stderr
     line = stopped.stderr.strip().splitlines()[-1]
     assert line.startswith(
-        "cisr: Out of memory with 2 students in a batch (Perceptron networks, 2 environments × 32 steps each): "
+        "cisr: Out of memory with 2 students in a batch (MLP networks, 2 environments × 32 steps each): "
         "RESOURCE_EXHAUSTED"
     )
     assert line.endswith("run the same command again, or make a new store with smaller batches: --store NEW --batch 1.")

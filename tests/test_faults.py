@@ -11,7 +11,7 @@ from full_disks import Case
 
 from cisr import Fixed
 from cisr.testing import check_task
-from cisr.training import Abandonment, Batch, Checkpoint, Enrolment, Lesson
+from cisr.training import Abandonment, Batch, Checkpoint, StudentSpec, TrainingSetup
 from cisr.training.executors import InThisProcess, Processes
 from cisr.training.worker import Job
 
@@ -32,8 +32,8 @@ def last_event(tmp_path, monkeypatch):
     def last_event(executor, fault):
         monkeypatch.setenv("CALLS", "0")
         fault.tell(mischief)
-        students = [Enrolment(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1) for name in "ab"]
-        job = Job(Lesson(task=faulty.gymnasium_lake), Batch(name="a", enrolments=tuple(students)), None)
+        students = [StudentSpec(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1) for name in "ab"]
+        job = Job(TrainingSetup(task=faulty.gymnasium_lake), Batch(name="a", students=tuple(students)), None)
         *_, (_, event) = executor.run([job])
         return event
 
@@ -58,11 +58,13 @@ def test_whatever_an_environment_raises_is_its_error(last_event, how):
 def test_a_twin_that_pays_no_number_once_its_student_is_deployed_is_no_result(tmp_path, monkeypatch):
     monkeypatch.setenv("MISCHIEF", str(tmp_path / "mischief"))
     task = faulty.compiled_lake
-    students = (Enrolment(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1),)
-    job = Job(Lesson(task=task, lane="compiled"), Batch(name="a", enrolments=students), None)
+    students = (StudentSpec(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1),)
+    job = Job(TrainingSetup(task=task, backend="compiled"), Batch(name="a", students=students), None)
     for _, event in InThisProcess().run([job]):
         if isinstance(event, Checkpoint) and event.unit == task.n_units:  # what deploys has not been compiled yet
-            Fault("twin.step", "a twin that pays no number", at=1, once=False).tell(tmp_path / "mischief")
+            Fault("jax_env.step_env", "a JAX environment that pays no number", at=1, once=False).tell(
+                tmp_path / "mischief"
+            )
     assert event.deployments == (None,) and "not finite once deployed" in event.errors[0].message
 
 
@@ -78,8 +80,8 @@ def test_environments_of_a_worker_cannot_reach_its_messages(pool, tmp_path, monk
     """They may ask, close files, start processes and leave them behind: it is their own affair."""
     mischief = tmp_path / "mischief"
     monkeypatch.setenv("MISCHIEF", str(mischief))  # the worker starts after this
-    students = [Enrolment(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1) for name in "ab"]
-    job = Job(Lesson(task=faulty.gymnasium_lake), Batch(name="a", enrolments=tuple(students)), None)
+    students = [StudentSpec(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1) for name in "ab"]
+    job = Job(TrainingSetup(task=faulty.gymnasium_lake), Batch(name="a", students=tuple(students)), None)
 
     def taught():
         return [event for _, event in pool.run([job])][-1]
@@ -104,8 +106,8 @@ def test_a_fault_is_told_in_one_line_and_changes_nobody_elses_results(tmp_path):
 
 
 def test_cases_follow_from_a_seed_and_all_kinds_are_among_them():
-    cases = [faulty_runs.drawn(seed, lane) for lane in faulty.WHERE for seed in range(200)]
-    assert cases == [faulty_runs.drawn(seed, lane) for lane in faulty.WHERE for seed in range(200)]
+    cases = [faulty_runs.drawn(seed, backend) for backend in faulty.WHERE for seed in range(200)]
+    assert cases == [faulty_runs.drawn(seed, backend) for backend in faulty.WHERE for seed in range(200)]
     assert {case.kind for case in cases} == {"raises", "hangs", "dies", "harmless", "answers wrongly"}
 
 

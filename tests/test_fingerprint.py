@@ -11,7 +11,7 @@ from gymnasium.envs.registration import WrapperSpec
 
 from cisr.store.fingerprint import fingerprint, fingerprint_of_environment
 from cisr.store.provenance import identity
-from cisr.training.setup import make_lesson
+from cisr.training.setup import make_setup
 
 HELPERS = '''
 """Things that a user keeps in a module of their own."""
@@ -169,7 +169,7 @@ def load(tmp_path, monkeypatch):
             for name in ("usertask", "helpers"):
                 sys.modules.pop(name, None)
             module = importlib.import_module("usertask")
-            settings, unknown = identity(make_lesson(module.task))
+            settings, unknown = identity(make_setup(module.task))
         assert unknown == ()
         return settings
 

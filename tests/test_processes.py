@@ -20,7 +20,7 @@ from cisr.cli import main
 from cisr.core.errors import NobodyFinished, TaskError
 from cisr.core.seeding import derive_seed
 from cisr.testing import check_task
-from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, default_observe
+from cisr.training import Batch, Checkpoint, Graduation, StudentSpec, TrainingSetup, default_observe
 from cisr.training.apart import play_apart
 from cisr.training.executors import InThisProcess, Processes
 from cisr.training.worker import Job
@@ -29,9 +29,11 @@ SUPPORT = Path(__file__).parent / "support"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def job(task, *names, **lesson):
-    students = [Enrolment(name=name, policy=Fixed("SR1"), config=tiny.student, seed=k) for k, name in enumerate(names)]
-    return Job(Lesson(task=task, **lesson), Batch(name=names[0], enrolments=tuple(students)), None)
+def job(task, *names, **setup):
+    students = [
+        StudentSpec(name=name, policy=Fixed("SR1"), config=tiny.student, seed=k) for k, name in enumerate(names)
+    ]
+    return Job(TrainingSetup(task=task, **setup), Batch(name=names[0], students=tuple(students)), None)
 
 
 def taught(executor, *jobs, close=True):

@@ -7,7 +7,7 @@ import tiny
 from rich.console import Console
 
 from cisr import Fixed, Store, compare
-from cisr.experiments.compare import enrol
+from cisr.experiments.compare import register
 from cisr.training import Batch, Checkpoint, Graduation, Progress
 from cisr.view.progress import QUIET_SECONDS, Meter
 
@@ -29,7 +29,7 @@ def said_after(clock, seconds, meter, batch, steps):
 
 @pytest.fixture
 def batch():
-    return Batch(name="one", enrolments=tuple(enrol(tiny.task, {"SR1": Fixed("SR1")}, 2, 0, "compare")["SR1"]))
+    return Batch(name="one", students=tuple(register(tiny.task, {"SR1": Fixed("SR1")}, 2, 0, "compare")["SR1"]))
 
 
 def test_the_time_left_counts_steps_of_units_that_are_not_over(clock, batch):

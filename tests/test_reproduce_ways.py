@@ -23,7 +23,7 @@ def smallest(name, scale="paper", student=None):
     brief = tiny.student
     return dataclasses.replace(
         task,
-        twin=None,
+        jax_env=None,
         success=lambda move: move.state[..., 0] % 2 == 0,  # where such students may end up
         horizon=40,
         n_units=1,
@@ -155,7 +155,7 @@ def test_each_way_has_its_own_students_and_names(tmp_path, way):
     papers = {Way.paper: ("two-layer", "s.db", "drawn.png")}
     ours = {Way.ours: ("explorer", "s-explorer.db", "drawn-explorer.png")}
     assert found == {None: papers | ours, Way.both: papers | ours, Way.paper: papers, Way.ours: ours}[way]
-    assert {part.task.teaching.setting for part in parts if part.way is Way.ours} <= {"ours"}
+    assert {part.task.teaching.teacher for part in parts if part.way is Way.ours} <= {"top-two"}
     assert all(publication(part.task).title.startswith("Lunar Lander") for part in parts)
 
 

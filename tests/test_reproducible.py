@@ -39,7 +39,7 @@ def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):
 
 
 @pytest.mark.parametrize("student", [(), ("--student", "explorer")])
-def test_the_compiled_lane_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path, student):
+def test_the_compiled_backend_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path, student):
     calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"
     task = ("tiny:compiled", *student)
     subprocess.run(command(calm, 1, *task), env=ENVIRONMENT, check=True, capture_output=True)

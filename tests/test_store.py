@@ -20,19 +20,19 @@ from cisr.training import (
     Breakdown,
     Checkpoint,
     Deployment,
-    Enrolment,
     Graduation,
+    StudentSpec,
     UnitLog,
     UnitRecord,
 )
 
 
-def one_batch(enrolments):
-    return [Batch(name=enrolments[0].name, enrolments=tuple(enrolments))] if enrolments else []
+def one_batch(students):
+    return [Batch(name=students[0].name, students=tuple(students))] if students else []
 
 
 def students(*names, seed=1):
-    return [Enrolment(name=name, policy=Fixed("SR1"), config=tiny.student, seed=seed) for name in names]
+    return [StudentSpec(name=name, policy=Fixed("SR1"), config=tiny.student, seed=seed) for name in names]
 
 
 def unit(number=1, **changes):
@@ -71,7 +71,7 @@ DEPLOYED = Deployment(
 
 def test_what_was_kept_comes_back_to_the_last_bit(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a", "b"), one_batch)
+        (batch,) = store.register(students("a", "b"), one_batch)
         tried = unit(evaluation=dataclasses.replace(DEPLOYED, under="HR", visits=(1, 2)))
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(tried, {"chosen": "SR1"}), UnitRecord(unit(), None)))
         store.keep_graduation(batch, Graduation((DEPLOYED, None), (None, Breakdown("it broke", 3))))
@@ -85,11 +85,11 @@ def test_what_was_kept_comes_back_to_the_last_bit(tmp_path):
 
 def test_a_batch_goes_on_from_its_last_checkpoint_with_its_stages(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a", "b"), one_batch)
+        (batch,) = store.register(students("a", "b"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
         store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2), 1), UnitRecord(unit(2), 0)))
     with Store(tmp_path / "store") as store:
-        (again,) = store.enrol(students("a", "b"), one_batch)
+        (again,) = store.register(students("a", "b"), one_batch)
         found = store.checkpoint(again)
         assert again == batch
         assert (found.unit, found.errors) == (2, (None, None))
@@ -99,14 +99,14 @@ def test_a_batch_goes_on_from_its_last_checkpoint_with_its_stages(tmp_path):
 
 def test_a_student_that_broke_down_is_taught_again_from_its_first_unit_in_a_batch_of_its_own(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a", "b"), one_batch)
+        (batch,) = store.register(students("a", "b"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
         broken = (Breakdown("it broke", 40), None)
         store.keep_checkpoint(batch, checkpoint(2, None, UnitRecord(unit(2), 1), errors=broken))
         assert store.transcript("a").training_failures == 40
     with Store(tmp_path / "store") as store:
-        old, new = store.enrol(students("a", "b"), one_batch)
-        assert [student.name for student in new.enrolments] == ["a"]
+        old, new = store.register(students("a", "b"), one_batch)
+        assert [student.name for student in new.students] == ["a"]
         assert store.checkpoint(new) is None and store.transcript("a").units == ()
         found = store.checkpoint(old)  # the others keep their places
         assert found.records == (None, UnitRecord(unit(2), 1))
@@ -116,19 +116,19 @@ def test_a_student_that_broke_down_is_taught_again_from_its_first_unit_in_a_batc
         store.keep_graduation(new, Graduation((DEPLOYED,), (None,)))
         assert [(t.error, t.deployment) for t in store.transcripts()] == [(None, DEPLOYED)] * 2
         assert store.weights("a")["log_weights"].tolist() == [1, 1, 1]
-        assert store.enrol(students("a", "b"), one_batch) == []
+        assert store.register(students("a", "b"), one_batch) == []
 
 
 def test_a_batch_that_was_abandoned_goes_on_from_its_last_checkpoint_and_its_failures_are_unknown(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a", "b"), one_batch)
+        (batch,) = store.register(students("a", "b"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0), UnitRecord(unit(1), 0)))
         store.keep_abandonment(batch, Abandonment("its worker process died (signal 6)"))
         for t in store.transcripts():
             assert t.error == f"Student '{t.name}': its worker process died (signal 6)"
             assert t.training_failures is None
     with Store(tmp_path / "store") as store:
-        (again,) = store.enrol(students("a", "b"), one_batch)
+        (again,) = store.register(students("a", "b"), one_batch)
         assert again == batch
         assert store.checkpoint(again).unit == 1
         assert [t.error for t in store.transcripts()] == [None, None]
@@ -151,9 +151,9 @@ def test_a_store_of_an_earlier_format_is_read_and_a_reader_leaves_it_as_it_was(t
     assert (path.read_bytes() == content) is read_only
     if not read_only:
         with Store(path) as store:
-            (unfinished, again) = store.enrol(students("a", "b"), one_batch)
-            assert [student.name for student in unfinished.enrolments] == ["b", "a"]
-            assert [student.name for student in again.enrolments] == ["a"]
+            (unfinished, again) = store.register(students("a", "b"), one_batch)
+            assert [student.name for student in unfinished.students] == ["b", "a"]
+            assert [student.name for student in again.students] == ["a"]
 
 
 def rows_of(student, batch, place=0, **more):
@@ -189,7 +189,7 @@ def test_a_store_from_before_candidates_is_read_with_the_deployment_that_its_tas
     assert (path.read_bytes() == content) is read_only
     if not read_only:
         with Store(path) as store:
-            (batch,) = store.enrol([dataclasses.replace(students("a")[0], config=now)], one_batch)
+            (batch,) = store.register([dataclasses.replace(students("a")[0], config=now)], one_batch)
             store.keep_checkpoint(batch, checkpoint(2, UnitRecord(unit(2, evaluation=DEPLOYED), 0)))
             assert store.transcript("a").units[-1].evaluation == DEPLOYED
 
@@ -266,7 +266,7 @@ def test_a_study_may_have_any_name(name):
         store.keep_audit(AUDIT)
         store.keep_reproduction(REPRODUCED)
         store.keep_curricula("compare", ["SR1"])
-        store.settle_run(name, {"seed": 1})
+        store.bind_run(name, {"seed": 1})
         store.keep_findings(name, STUDY)
         assert store.findings() == {name: STUDY} and store.runs() == {name: {"seed": 1}}
         assert (store.audit(), store.reproduction(), store.curricula("compare")) == (AUDIT, REPRODUCED, ["SR1"])
@@ -274,7 +274,7 @@ def test_a_study_may_have_any_name(name):
 
 def test_only_the_last_weights_of_a_batch_stay_on_disk(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a"), one_batch)
+        (batch,) = store.register(students("a"), one_batch)
         for number in (1, 2, 3):
             store.keep_checkpoint(batch, checkpoint(number, UnitRecord(unit(number), 0)))
         assert len(list((tmp_path / "store.weights").iterdir())) == 1
@@ -282,7 +282,7 @@ def test_only_the_last_weights_of_a_batch_stay_on_disk(tmp_path):
 
 def test_weights_that_a_crash_left_unnamed_are_swept_away(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a"), one_batch)
+        (batch,) = store.register(students("a"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0)))
     orphan = tmp_path / "store.weights" / "orphan.safetensors.new"
     orphan.write_bytes(b"half a file")
@@ -293,34 +293,34 @@ def test_weights_that_a_crash_left_unnamed_are_swept_away(tmp_path):
 
 def test_finished_batches_are_not_taught_again(tmp_path):
     with Store(tmp_path / "store") as store:
-        (batch,) = store.enrol(students("a"), one_batch)
+        (batch,) = store.register(students("a"), one_batch)
         store.keep_graduation(batch, Graduation((DEPLOYED,), (None,)))
-        (rest,) = store.enrol(students("a", "b"), one_batch)
-        assert [student.name for student in rest.enrolments] == ["b"]
+        (rest,) = store.register(students("a", "b"), one_batch)
+        assert [student.name for student in rest.students] == ["b"]
 
 
 @pytest.mark.parametrize(
     ("other", "what"),
     [
         (students("a", seed=2)[0], "seed"),
-        (Enrolment(name="a", policy=Bandit(("SR1", "HR")), config=tiny.student, seed=1), "curriculum"),
+        (StudentSpec(name="a", policy=Bandit(("SR1", "HR")), config=tiny.student, seed=1), "curriculum"),
     ],
 )
 def test_a_student_cannot_become_another(tmp_path, other, what):
     with Store(tmp_path / "store") as store:
-        store.enrol(students("a"), one_batch)
+        store.register(students("a"), one_batch)
         with pytest.raises(StoreError, match=f"another {what}"):
-            store.enrol([other], one_batch)
+            store.register([other], one_batch)
 
 
 def test_settings_are_fixed_by_the_first_result(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.settle({"task": "lake", "numbers": {"a": 1, "b": 2}})
-        store.settle({"task": "sea", "numbers": {"a": 1, "b": 3}})
-        (batch,) = store.enrol(students("a"), one_batch)
+        store.bind_settings({"task": "lake", "numbers": {"a": 1, "b": 2}})
+        store.bind_settings({"task": "sea", "numbers": {"a": 1, "b": 3}})
+        (batch,) = store.register(students("a"), one_batch)
         store.keep_checkpoint(batch, checkpoint(1, UnitRecord(unit(1), 0)))
         with pytest.raises(StoreError, match=r"store was made with numbers: b = 3, this run has 4: give another store"):
-            store.settle({"task": "sea", "numbers": {"a": 1, "b": 4}})
+            store.bind_settings({"task": "sea", "numbers": {"a": 1, "b": 4}})
         assert store.settings()["numbers"] == {"a": 1, "b": 3}
 
 

@@ -17,7 +17,7 @@ from cisr.core.errors import ConfigError, StoreError
 from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.weights import Weights, file_name
-from cisr.training import Batch, Checkpoint, Enrolment, UnitLog, UnitRecord
+from cisr.training import Batch, Checkpoint, StudentSpec, UnitLog, UnitRecord
 
 UNIT = UnitLog(
     unit=1,
@@ -34,13 +34,13 @@ UNIT = UnitLog(
 
 
 def one_batch(students):
-    return [Batch(name="a", enrolments=tuple(students))] if students else []
+    return [Batch(name="a", students=tuple(students))] if students else []
 
 
 def train(store):
     """A student with a unit and weights."""
-    student = Enrolment(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1)
-    (batch,) = store.enrol([student], one_batch)
+    student = StudentSpec(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1)
+    (batch,) = store.register([student], one_batch)
     store.keep_checkpoint(batch, Checkpoint(1, {"w": np.ones((1, 2))}, (UnitRecord(UNIT, None),), (None,)))
 
 
@@ -190,7 +190,7 @@ def test_no_name_in_the_database_leads_out_of_the_folder_of_weights(tmp_path, tr
     )
     path.with_name("s.weights").mkdir()
     with Store(path) as store:
-        batch = Batch(name="a", enrolments=())
+        batch = Batch(name="a", students=())
         with pytest.raises(StoreError, match="are missing"):
             store.checkpoint(batch)
         store.keep_checkpoint(batch, Checkpoint(2, {"w": np.ones(1)}, (), ()))
@@ -213,7 +213,7 @@ def test_links_among_the_weights_are_neither_read_nor_written_through(strange, t
         with pytest.raises(StoreError, match="cannot be read"):
             store.weights("a")
         (file.parent / (file_name("a", 2) + ".new")).symlink_to(treasure)
-        batch = Batch(name="a", enrolments=())
+        batch = Batch(name="a", students=())
         store.keep_checkpoint(batch, Checkpoint(2, {"w": np.ones((1, 2))}, (), ()))
         assert names(file.parent) == [file_name("a", 2)]
 

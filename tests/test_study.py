@@ -98,7 +98,7 @@ def test_students_can_be_drawn_from_a_population():
 
 
 def test_evaluation_in_m0_punishes_rescues_and_never_fails():
-    result = Study(tiny.task, n_workers=0, n_rounds=0, evaluate_in="M0").run()
+    result = Study(tiny.task, n_workers=0, n_rounds=0, evaluate_safely=True).run()
     penalty = -2 * tiny.task.horizon * tiny.task.max_reward
     for t in result.transcripts:
         assert t.deployment.under == "HR"
@@ -123,7 +123,7 @@ def test_a_study_whose_students_all_fail_says_so():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_rounds": -1}, {"n_initial": 0}, {"class_size": 0}, {"at_once": 0}, {"seed": -1}, {"evaluate_in": "M7"}],
+    [{"n_rounds": -1}, {"n_initial": 0}, {"class_size": 0}, {"at_once": 0}, {"seed": -1}, {"evaluate_safely": "M7"}],
 )
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ConfigError, match=str(next(iter(wrong.values())))):

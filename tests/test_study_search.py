@@ -42,15 +42,15 @@ def alone(past):
 
 def test_unless_told_otherwise_a_teacher_tries_5_policies_and_25_of_its_models_where_the_first_students_were():
     usual = Teaching()
-    assert (usual.n_initial, usual.n_rounds, usual.class_size, usual.at_once, usual.setting) == (5, 25, 1, 1, "ours")
+    assert (usual.n_initial, usual.n_rounds, usual.class_size, usual.at_once, usual.teacher) == (5, 25, 1, 1, "top-two")
     assert usual.return_range is usual.violation_range is usual.patience is None
 
 
 @pytest.mark.parametrize("name", ["frozen-lake", "lunar-lander"])
 def test_explorers_of_built_in_tasks_have_our_teacher_and_the_papers_students_the_papers(name):
     ours, papers = get_task(name).teaching, get_task(name, student=papers_kind(name, "paper")).teaching
-    assert (ours.setting, ours.return_range, ours.violation_range) == ("ours", None, None)
-    assert papers.setting == "paper" and papers.return_range and papers.hyperpriors
+    assert (ours.teacher, ours.return_range, ours.violation_range) == ("top-two", None, None)
+    assert papers.teacher == "gp-ucb" and papers.return_range and papers.hyperpriors
 
 
 def test_the_first_students_meet_each_intervention_alone_and_thresholds_are_searched_where_they_were(spaces, watched):

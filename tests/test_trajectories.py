@@ -86,15 +86,15 @@ def test_a_comparison_keeps_episodes_of_its_students_and_plays_nothing_twice(flo
         assert store.trajectories() == first
 
 
-def test_a_task_without_scenery_keeps_no_episodes():
+def test_a_task_without_a_state_plot_keeps_no_episodes():
     with Store(None) as store:
         compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
         assert store.trajectories() == {}
 
 
-def test_the_scenerys_lines_are_where_the_triggers_begin():
+def test_the_state_plots_lines_are_where_the_triggers_begin():
     for intervention in TASK.interventions:
-        for line in TASK.scenery["interventions"][intervention.name]["trigger"]:
+        for line in TASK.state_plot["interventions"][intervention.name]["trigger"]:
             for (x1, y1), (x2, y2) in pairwise(line[1:]):
                 middle, out = np.array([(x1 + x2) / 2, (y1 + y2) / 2]), np.array([np.sign(x1), -1.0])
                 for side, expected in ((1, True), (-1, False)):
@@ -105,5 +105,5 @@ def test_the_scenerys_lines_are_where_the_triggers_begin():
 def test_the_figure_of_rescues_is_drawn(tmp_path):
     rescues_figure(TASK, tmp_path / "f.png", tmp_path / "f.pdf", act=idle, n_episodes=1)
     assert (tmp_path / "f.png").stat().st_size > 10_000 and (tmp_path / "f.pdf").exists()
-    with pytest.raises(ConfigError, match="has no scenery"):
+    with pytest.raises(ConfigError, match="has no state plot"):
         rescues_figure(tiny.task, tmp_path / "g.png")

@@ -27,17 +27,18 @@ from cisr.experiments.statistics import Estimate, Share
 from cisr.experiments.study import Study, StudyResult, random_teacher
 from cisr.store import Store
 from cisr.store.load_student import load_student
-from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
+from cisr.students import CNN, MLP, Population, StudentConfig, explorer
 from cisr.tasks import get_task
 from cisr.training import Deployment, Transcript, UnitLog
 
 __all__ = [
+    "CNN",
+    "MLP",
     "NONE",
     "Bandit",
     "CisrError",
     "Comparison",
     "ConfigError",
-    "Convolutional",
     "CurriculumPolicy",
     "Deployment",
     "Estimate",
@@ -48,7 +49,6 @@ __all__ = [
     "NobodyFinished",
     "Observation",
     "Patient",
-    "Perceptron",
     "Place",
     "Population",
     "Rewind",

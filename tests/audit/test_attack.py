@@ -143,7 +143,7 @@ def test_an_environment_that_breaks_is_named_with_the_seed():
         ({"built_in": ()}, "no attacker"),
         ({"attackers": {"random": lambda state: 0}}, "scripted attacker is called 'random'"),
         ({"attackers": {"wild": lambda state: 7}}, "answered the action 7: give an element of Discrete"),
-        ({"lane": "compiled"}, "has no compiled twin"),
+        ({"backend": "compiled"}, "has no JAX environment"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

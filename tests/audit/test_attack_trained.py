@@ -1,4 +1,4 @@
-"""The attacker that is trained: on either lane it finds holes that random play does not."""
+"""The attacker that is trained: on either backend it finds holes that random play does not."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from holes import brink, sled
 
 from cisr import Intervention, Population, Rewind, StudentConfig
 from cisr.audit.attack import falsify
-from cisr.audit.play import Episode, Turn
+from cisr.audit.play import Episode, RecordedStep
 from cisr.audit.trained import N_UNITS, hostile_reward, lead_by_distance, novelty_by_count, plan_training
 from cisr.core.task import Move, Transition
 from cisr.tasks.frozen_lake import lake_task, near
@@ -20,7 +20,7 @@ def test_a_trained_attacker_finds_what_random_play_does_not():
     random, trained = found.attacks
     assert random.failures == random.rehearsal_failures == 0
     assert trained.rate > 0.2
-    assert found.training.lane == "gymnasium" and found.training_failures > 0
+    assert found.training.backend == "gymnasium" and found.training_failures > 0
     assert found.training.steps == pytest.approx(20_000, rel=0.05)
     assert found.steps == pytest.approx(40_000, rel=0.1)
 
@@ -29,11 +29,11 @@ def test_the_attacker_may_learn_on_the_compiled_twin_and_is_judged_on_gymnasium(
     lake = Lake(("SFFF", "FFFF", "FHFF", "FFFG"))
     task = lake_task(lake, horizon=30, student=brink().student)
     leaky = Intervention(name="leaky", trigger=near(lake, 0), reset=Rewind(1), tau=0.1)
-    found = falsify(task, leaky, budget=16_000, n_workers=0, lane="compiled", built_in=("random", "trained"))
+    found = falsify(task, leaky, budget=16_000, n_workers=0, backend="compiled", built_in=("random", "trained"))
     random, trained = found.attacks
-    assert found.training.lane == "compiled" and found.training.failures > 0
+    assert found.training.backend == "compiled" and found.training.failures > 0
     assert trained.rate > random.rate + 0.1
-    assert any("claims about the twin alone" in note for note in found.notes)
+    assert any("claims about that environment alone" in note for note in found.notes)
 
 
 def transition(state, failed=False, rescued=False):
@@ -45,7 +45,7 @@ def transition(state, failed=False, rescued=False):
 def test_failing_pays_more_than_a_whole_episode_of_hints():
     horizon = 50
     states = np.random.default_rng(0).normal(size=(100, 2))
-    turns = tuple(Turn(action=0, reward=0.0, state=state, rescued=False, put_to=None) for state in states)
+    turns = tuple(RecordedStep(action=0, reward=0.0, state=state, rescued=False, put_to=None) for state in states)
     pay = hostile_reward([Episode(seed=0, start=states[0], turns=turns, danger=None)], horizon)
     failure, hint = pay(transition([0.0, 0.0], failed=True))[0], pay(transition([1e9, 1e9], rescued=True))[0]
     assert failure > 1.9 * horizon * hint > 0

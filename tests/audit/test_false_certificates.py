@@ -10,11 +10,11 @@ import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from cisr import (
+    MLP,
     Fixed,
     InducedCMDP,
     Intervention,
     NobodyFinished,
-    Perceptron,
     Place,
     Rewind,
     Store,
@@ -28,7 +28,7 @@ from cisr.core.model import FiniteModel, model_of
 from cisr.testing import check_task
 
 BACK = Rewind(1)
-STUDENT = StudentConfig(network=Perceptron(hidden=(4,)), n_envs=2, n_steps=16, n_minibatches=2, n_epochs=1)
+STUDENT = StudentConfig(network=MLP(hidden=(4,)), n_envs=2, n_steps=16, n_minibatches=2, n_epochs=1)
 
 
 def walk(n, top):
@@ -118,7 +118,7 @@ def test_a_rescue_into_danger_is_a_failure_everywhere():
     assert row.training_failures.mean == row.rescues.mean > 0
 
 
-def test_a_rescue_into_danger_is_a_failure_on_the_compiled_lane_too():
+def test_a_rescue_into_danger_is_a_failure_on_the_compiled_backend_too():
     lake = get_task("frozen-lake", "quick")
     hole = next(k for k, letter in enumerate("".join(lake.floor_plan["rows"])) if letter == "H")
     sr1 = replace(lake.intervention("SR1"), reset=Place(lambda state, history, u: 0 * state + hole))
@@ -254,7 +254,7 @@ def test_a_twin_of_another_world_is_a_broken_promise():
 
     here, elsewhere = lake_task(Lake(("SFF", "FHF", "FFG"))), lake_task(Lake(("SFF", "HFF", "FFG")))
     assert not check_task(here)
-    assert "the twin" in [promise.what for promise in check_task(replace(here, twin=elsewhere.twin))]
+    assert "the JAX environment" in [promise.what for promise in check_task(replace(here, jax_env=elsewhere.jax_env))]
 
 
 @pytest.mark.parametrize("how", ["raises", "pays infinity", "answers nonsense"])

@@ -95,7 +95,7 @@ def test_a_broken_promise_refutes_whatever_the_graph_says(intervention, broken):
 
 
 def test_without_a_model_interventions_are_attacked_and_counterexamples_replayed(tmp_path, monkeypatch, capfd):
-    hidden = dataclasses.replace(gap_task, model=None, make_env=opaque_env, twin=None, student=tiny.student)
+    hidden = dataclasses.replace(gap_task, model=None, make_env=opaque_env, jax_env=None, student=tiny.student)
     report = audit(hidden, budget=6_000)
     assert report.exact is None
     assert report["gap"].status == "refuted" and report["gap"].falsification is not None
@@ -174,14 +174,14 @@ def test_the_page_shows_broken_promises_and_audits_of_old_stores_as_not_checked(
 def test_an_intervention_shorter_than_the_task_gives_no_eventual_safety(hidden):
     short = having(dataclasses.replace(TASK.intervention("HR"), horizon=50))
     if hidden:
-        short = dataclasses.replace(short, model=None, make_env=opaque_env, twin=None)
+        short = dataclasses.replace(short, model=None, make_env=opaque_env, jax_env=None)
     eventual = quick_audit(short)["HR"].eventual
     assert not eventual.given and eventual.failure_bound is None
     assert "Episodes last 50 steps here and 201 in the task" in eventual.reason
 
 
 def test_play_that_starts_in_danger_is_refuted():
-    drowned = dataclasses.replace(TASK, model=None, make_env=drowning_env, twin=None, horizon=30)
+    drowned = dataclasses.replace(TASK, model=None, make_env=drowning_env, jax_env=None, horizon=30)
     verdict = quick_audit(drowned)["HR"]
     assert verdict.status == "refuted"
     assert all(
@@ -214,7 +214,7 @@ def test_an_audit_in_the_store_does_not_disturb_a_study(tmp_path):
 
 
 def test_what_is_only_played_a_little_is_said_to_be_so():
-    hidden = dataclasses.replace(TASK, model=None, make_env=opaque_env, twin=None, horizon=30)
+    hidden = dataclasses.replace(TASK, model=None, make_env=opaque_env, jax_env=None, horizon=30)
     told = quick_audit(hidden).to_json()
     assert {v["status"] for v in told["interventions"] if v["counts"]} == {"not refuted"}
     assert "not certified, no failure seen in a little random play" in in_one_line(told)

@@ -1,4 +1,4 @@
-"""Students that try their last policies in M_0 and hand in the best, on both lanes."""
+"""Students that try their last policies in M_0 and hand in the best, on both backends."""
 
 import dataclasses
 
@@ -11,22 +11,22 @@ import tiny
 from cisr import Deployment, Fixed, Intervention, Rewind, Store, Transcript, compare, explorer
 from cisr.store.load_student import load_student
 from cisr.students.ppo import Learner
-from cisr.training import Batch, Checkpoint, Enrolment, Lesson, UnitLog, candidates, compiled, gymnasium
+from cisr.training import Batch, Checkpoint, StudentSpec, TrainingSetup, UnitLog, candidates, compiled, gymnasium
 
-LANES = {"gymnasium": gymnasium.train, "compiled": compiled.train}
+BACKENDS = {"gymnasium": gymnasium.train, "compiled": compiled.train}
 SEVERAL = explorer(tiny.student, n_candidates=2, learning_rate=1e-2)
 ONE = dataclasses.replace(SEVERAL, n_candidates=1)
 IDLE = Intervention(name="idle", trigger=lambda s: s[..., 0] < 0, reset=Rewind(), tau=0.0)
 
 
 def batch(config, n=4, under="SR1"):
-    students = [Enrolment(name=f"s{k}", policy=Fixed(under), config=config, seed=k) for k in range(n)]
-    return Batch(name="batch", enrolments=tuple(students))
+    students = [StudentSpec(name=f"s{k}", policy=Fixed(under), config=config, seed=k) for k in range(n)]
+    return Batch(name="batch", students=tuple(students))
 
 
-def taught(lane, students, task=tiny.compiled, checkpoint=None, **lesson):
+def taught(backend, students, task=tiny.compiled, checkpoint=None, **setup):
     """Checkpoints and the graduation."""
-    events = list(LANES[lane](Lesson(task=task, lane=lane, **lesson), students, checkpoint))
+    events = list(BACKENDS[backend](TrainingSetup(task=task, backend=backend, **setup), students, checkpoint))
     return [event for event in events if isinstance(event, Checkpoint)], events[-1]
 
 
@@ -34,19 +34,19 @@ def evaluations(checkpoints, k):
     return [checkpoint.records[k].log.evaluation for checkpoint in checkpoints]
 
 
-@pytest.fixture(scope="module", params=LANES)
-def lane(request):
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
-def tried(lane):
-    return taught(lane, batch(SEVERAL))
+def tried(backend):
+    return taught(backend, batch(SEVERAL))
 
 
 @pytest.fixture(scope="module")
-def untried(lane):
-    return taught(lane, batch(ONE))
+def untried(backend):
+    return taught(backend, batch(ONE))
 
 
 def deployment(mean_return=0.0, **changes):
@@ -132,20 +132,20 @@ def test_candidates_travel_in_checkpoints_until_one_is_handed_in(tried):
     assert carried == [False, True, False]
 
 
-def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, lane):
+def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, backend):
     with Store(tmp_path / "s") as store:
         task = dataclasses.replace(tiny.compiled, student=SEVERAL)
-        compare(task, {"SR1": Fixed("SR1")}, n_students=3, store=store, lane=lane, n_workers=0)
+        compare(task, {"SR1": Fixed("SR1")}, n_students=3, store=store, backend=backend, n_workers=0)
         names = [t.name for t in store.transcripts()]
         weights = {}
 
         def listen(of, event):
             if isinstance(event, Checkpoint):
-                for k, student in enumerate(of.enrolments):
+                for k, student in enumerate(of.students):
                     weights[student.name, event.unit] = {name: array[k] for name, array in event.weights.items()}
 
         task = dataclasses.replace(task, student=ONE)
-        compare(task, {"SR1": Fixed("SR1")}, n_students=3, lane=lane, n_workers=0, listener=listen)
+        compare(task, {"SR1": Fixed("SR1")}, n_students=3, backend=backend, n_workers=0, listener=listen)
         for name in names:
             handed_in = weights[name, store.transcript(name).handed_in]
             for key, array in load_student(store, task, name).params.items():
@@ -153,14 +153,14 @@ def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, lane):
 
 
 @pytest.mark.parametrize("done", [1, 2, 3])
-def test_going_on_between_candidates_from_what_a_store_kept_changes_nothing(tmp_path, lane, tried, done):
+def test_going_on_between_candidates_from_what_a_store_kept_changes_nothing(tmp_path, backend, tried, done):
     checkpoints, graduation = tried
     with Store(tmp_path / "s") as store:
-        (kept,) = store.enrol(batch(SEVERAL).enrolments, lambda students: [batch(SEVERAL)][: len(students)])
+        (kept,) = store.register(batch(SEVERAL).students, lambda students: [batch(SEVERAL)][: len(students)])
         for checkpoint in checkpoints[:done]:
             store.keep_checkpoint(kept, checkpoint)
     with Store(tmp_path / "s") as store:
-        rest, end = taught(lane, kept, checkpoint=store.checkpoint(kept))
+        rest, end = taught(backend, kept, checkpoint=store.checkpoint(kept))
     assert end == graduation
     for one, other in zip(checkpoints[done:], rest, strict=True):
         assert (one.unit, one.records, one.errors) == (other.unit, other.records, other.errors)
@@ -169,10 +169,10 @@ def test_going_on_between_candidates_from_what_a_store_kept_changes_nothing(tmp_
             np.testing.assert_array_equal(array, other.weights[name], err_msg=name)
 
 
-def test_where_there_is_no_m0_the_last_policy_is_handed_in(lane):
+def test_where_there_is_no_m0_the_last_policy_is_handed_in(backend):
     task = dataclasses.replace(tiny.compiled, safe_evaluation=None)
-    checkpoints, graduation = taught(lane, batch(SEVERAL, n=2), task)
-    plain, plain_graduation = taught(lane, batch(ONE, n=2), task)
+    checkpoints, graduation = taught(backend, batch(SEVERAL, n=2), task)
+    plain, plain_graduation = taught(backend, batch(ONE, n=2), task)
     assert evaluations(checkpoints, 0) == [None] * 3
     assert graduation == plain_graduation
     for name, array in plain[-1].weights.items():
@@ -182,29 +182,29 @@ def test_where_there_is_no_m0_the_last_policy_is_handed_in(lane):
 # How a student is deployed
 
 
-def test_a_deterministic_student_is_deployed_by_its_most_likely_actions(lane, untried):
+def test_a_deterministic_student_is_deployed_by_its_most_likely_actions(backend, untried):
     """As a stochastic one that is sure of them: the logits are a million times larger."""
     *_, last = untried[0]
     sure = {
         name: array * np.float32(1e6 if name.startswith("params/policy") else 1) for name, array in last.weights.items()
     }
     stochastic = dataclasses.replace(ONE, deterministic=False)
-    _, drawn = taught(lane, batch(stochastic), checkpoint=last)
-    _, certain = taught(lane, batch(stochastic), checkpoint=last._replace(weights=sure))
+    _, drawn = taught(backend, batch(stochastic), checkpoint=last)
+    _, certain = taught(backend, batch(stochastic), checkpoint=last._replace(weights=sure))
     assert certain.deployments == untried[1].deployments != drawn.deployments
 
 
 # What evaluations cost
 
 
-def test_failures_and_rescues_of_evaluations_are_training_s(lane):
+def test_failures_and_rescues_of_evaluations_are_training_s(backend):
     tried = unit(2, deployment(failures=3, rescues=5), failures=10, rescues=20)
     assert transcript(unit(1, failures=1, rescues=2), tried).training_failures == 14
     assert transcript(unit(1, failures=1, rescues=2), tried).rescues == 27
     task = dataclasses.replace(
         tiny.compiled, interventions=(*tiny.compiled.interventions, IDLE), safe_evaluation="idle", student=SEVERAL
     )
-    (student,) = compare(task, {"SR1": Fixed("SR1")}, n_students=1, lane=lane, n_workers=0).transcripts["SR1"]
+    (student,) = compare(task, {"SR1": Fixed("SR1")}, n_students=1, backend=backend, n_workers=0).transcripts["SR1"]
     assert sum(unit.failures for unit in student.units) == 0
     assert student.training_failures == sum(unit.evaluation.failures for unit in student.units[1:]) > 0
 

@@ -8,18 +8,18 @@ import tiny
 
 from cisr.core.errors import CisrError
 from cisr.curricula import Fixed
-from cisr.training import Abandonment, Batch, Checkpoint, Enrolment, Graduation, Lesson
+from cisr.training import Abandonment, Batch, Checkpoint, Graduation, StudentSpec, TrainingSetup
 from cisr.training import process as module
 from cisr.training.executors import Processes
 from cisr.training.worker import Job
 
 
 def job(name):
-    student = Enrolment(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1)
-    return Job(LESSON, Batch(name=name, enrolments=(student,)), None)
+    student = StudentSpec(name=name, policy=Fixed("SR1"), config=tiny.student, seed=1)
+    return Job(SETUP, Batch(name=name, students=(student,)), None)
 
 
-LESSON = Lesson(task=tiny.task)
+SETUP = TrainingSetup(task=tiny.task)
 
 
 @pytest.fixture
@@ -82,5 +82,5 @@ def test_a_process_that_the_system_refuses_stops_the_run_with_one_line(workers, 
 
 def test_a_batch_whose_worker_crashes_twice_in_one_unit_is_abandoned(workers):
     student = job("a").batch
-    events = [event for _, event in workers.run([Job(Lesson(task=tiny.suicidal), student, None)])]
+    events = [event for _, event in workers.run([Job(TrainingSetup(task=tiny.suicidal), student, None)])]
     assert events == [Abandonment("its worker process died (signal 6)")]

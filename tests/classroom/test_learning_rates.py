@@ -1,4 +1,4 @@
-"""A learning rate that falls from unit to unit, on both lanes."""
+"""A learning rate that falls from unit to unit, on both backends."""
 
 import dataclasses
 
@@ -7,17 +7,17 @@ import pytest
 import tiny
 
 from cisr import Fixed
-from cisr.training import Batch, Checkpoint, Enrolment, Lesson, compiled, gymnasium
+from cisr.training import Batch, Checkpoint, StudentSpec, TrainingSetup, compiled, gymnasium
 
-LANES = {"compiled": compiled.train, "gymnasium": gymnasium.train}
+BACKENDS = {"compiled": compiled.train, "gymnasium": gymnasium.train}
 FALLING = dataclasses.replace(tiny.student, last_learning_rate=0.0)
 
 
-def policies(lane, checkpoint=None, *configs):
+def policies(backend, checkpoint=None, *configs):
     """The students' weights after each unit, one row a unit, (units, S, n)."""
-    students = [Enrolment(name=f"s{k}", policy=Fixed("SR1"), config=c, seed=1) for k, c in enumerate(configs)]
-    lesson = Lesson(task=tiny.compiled, lane=lane)
-    events = [e for e in LANES[lane](lesson, Batch(name="batch", enrolments=tuple(students)), checkpoint)]
+    students = [StudentSpec(name=f"s{k}", policy=Fixed("SR1"), config=c, seed=1) for k, c in enumerate(configs)]
+    setup = TrainingSetup(task=tiny.compiled, backend=backend)
+    events = [e for e in BACKENDS[backend](setup, Batch(name="batch", students=tuple(students)), checkpoint)]
     checkpoints = [event for event in events if isinstance(event, Checkpoint)]
     rows = [
         np.concatenate([a.reshape(len(configs), -1) for name, a in sorted(c.weights.items()) if "params/" in name], 1)
@@ -26,17 +26,17 @@ def policies(lane, checkpoint=None, *configs):
     return checkpoints, np.stack(rows)
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_who_no_longer_learns_keeps_its_policy_and_its_neighbour_learns_on(lane):
-    _, (first, second, third) = policies(lane, None, FALLING, tiny.student)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_who_no_longer_learns_keeps_its_policy_and_its_neighbour_learns_on(backend):
+    _, (first, second, third) = policies(backend, None, FALLING, tiny.student)
     assert np.array_equal(first[0], first[1])  # the same student so far
     assert not np.array_equal(first[0], second[0]) and not np.array_equal(second[0], second[1])
     assert np.array_equal(second[0], third[0])
     assert not np.array_equal(second[1], third[1])
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_student_that_goes_on_from_a_checkpoint_learns_as_fast_as_one_that_was_never_stopped(lane):
-    checkpoints, whole = policies(lane, None, FALLING)
-    _, rest = policies(lane, checkpoints[0], FALLING)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_student_that_goes_on_from_a_checkpoint_learns_as_fast_as_one_that_was_never_stopped(backend):
+    checkpoints, whole = policies(backend, None, FALLING)
+    _, rest = policies(backend, checkpoints[0], FALLING)
     assert np.array_equal(whole[1:], rest)

@@ -81,7 +81,7 @@ def test_the_student_shown_is_the_one_in_the_middle(opened):
     assert median_student([dataclasses.replace(one, deployment=None)]) is None
 
 
-def test_the_page_draws_episodes_over_the_scenery_and_names_the_students(flown, tmp_path):
+def test_the_page_draws_episodes_over_the_state_plot_and_names_the_students(flown, tmp_path):
     page = write_page(flown, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "lunar-lander (paper scale, two-layer students)" in page
     assert page.count("Episodes of students under") == 2 and "Where interventions act" in page

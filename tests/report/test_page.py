@@ -137,13 +137,13 @@ def test_what_the_teacher_believes_is_said_drawn_and_in_the_table(path, written)
 
 
 def test_the_papers_teacher_shows_its_model_along_each_threshold_and_every_round(tmp_path):
-    papers = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, setting="paper"))
+    papers = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, teacher="gp-ucb"))
     study = Study(papers, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=1)
     study.run()
     written = write_page(tmp_path / "s").read_text()
     assert written.count("The model along") == 4
     assert "What the teacher believes of each policy" not in written and "Table of 4 policies" in said(written)
-    assert "--initial 3 --rounds 1 --students 1 --at-once 6 --teacher paper" in said(written)
+    assert "--initial 3 --rounds 1 --students 1 --at-once 6 --teacher gp-ucb" in said(written)
 
 
 def test_a_search_at_random_has_no_model_to_show(tmp_path):
@@ -162,7 +162,7 @@ def test_patient_curricula_are_worded_as_such(tmp_path):
     assert found["policy"]["kind"] == "patient" and in_words(found["policy"]) in said(written)
     after = "After 2 units in one stage but the last the student starts over, with new weights."
     assert sum(after in line for line in lines_of(written, "csv")) == 3
-    assert "--at-once 6 --patience 2 --teacher ours" in said(written)
+    assert "--at-once 6 --patience 2 --teacher top-two" in said(written)
 
 
 def test_findings_of_earlier_stores_have_the_parameters_of_the_best_policy_alone(tmp_path):
@@ -207,9 +207,9 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
-    words = "--initial 3 --rounds 2 --students 2 --at-once 6 --teacher ours --lane gymnasium --seed 3"
+    words = "--initial 3 --rounds 2 --students 2 --at-once 6 --teacher top-two --backend gymnasium --seed 3"
     assert f"{words} --batch 16 --store" in said(written)
-    assert "HR none --students 2 --deploy-each-unit --lane gymnasium --seed 3" in said(written)
+    assert "HR none --students 2 --deploy-each-unit --backend gymnasium --seed 3" in said(written)
 
 
 def test_curricula_that_must_share_a_colour_are_told_apart_by_dashes(tmp_path):

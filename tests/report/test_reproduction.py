@@ -11,7 +11,7 @@ import tiny
 from cisr import ConfigError, Store
 from cisr.experiments.reproduce import reproduce
 from cisr.store.database import Database
-from cisr.view.elsewhere import students_in
+from cisr.view.external_students import students_in
 from cisr.view.page import write_page
 
 ORDER = [
@@ -89,7 +89,7 @@ def test_what_each_teacher_found_is_said(reproduction, written):
 
 
 def test_the_command_to_run_it_again_is_the_one_that_made_it(written):
-    words = "cisr reproduce frozen-lake --scale quick --student perceptron --teachers 2 --students 2 --lane gymnasium"
+    words = "cisr reproduce frozen-lake --scale quick --student mlp --teachers 2 --students 2 --backend gymnasium"
     assert words in written
     assert "cisr compare" not in written and "cisr train" not in written
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cisr.core.errors import ConfigError
-from cisr.students import Convolutional, Perceptron, Population, StudentConfig, explorer
+from cisr.students import CNN, MLP, Population, StudentConfig, explorer
 from cisr.students.config import Hyperparameters
 
 COUNTS = ["n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round", "n_candidates"]
@@ -35,7 +35,7 @@ def test_a_rollout_must_split_into_minibatches():
 
 
 @pytest.mark.parametrize("hidden", [(), (0,), (4, -1)])
-@pytest.mark.parametrize("network", [Perceptron, Convolutional])
+@pytest.mark.parametrize("network", [MLP, CNN])
 def test_layers_have_at_least_one_unit(network, hidden):
     with pytest.raises(ConfigError, match="Hidden layers are"):
         network(hidden=hidden)
@@ -43,11 +43,11 @@ def test_layers_have_at_least_one_unit(network, hidden):
 
 def test_filters_kernels_and_activations_are_checked():
     with pytest.raises(ConfigError, match="Filters are"):
-        Convolutional(filters=())
+        CNN(filters=())
     with pytest.raises(ConfigError, match="kernel size is 0"):
-        Convolutional(kernel_size=0)
+        CNN(kernel_size=0)
     with pytest.raises(ConfigError, match="activation is 'gelu'"):
-        Perceptron(activation="gelu")
+        MLP(activation="gelu")
 
 
 def test_a_unit_is_rounds_of_updates_of_rollouts():
@@ -66,7 +66,7 @@ def test_students_who_differ_in_hyperparameters_share_a_shape():
     [
         {"n_envs": 8},
         {"n_epochs": 3},
-        {"network": Perceptron(hidden=(8,))},
+        {"network": MLP(hidden=(8,))},
         {"bootstrap_time_limit": True},
         {"deterministic": True},
         {"n_candidates": 4},
@@ -107,8 +107,8 @@ def test_a_last_learning_rate_out_of_range_is_refused_in_one_line(last):
     [
         StudentConfig(),
         StudentConfig(learning_rate=1e-3, last_learning_rate=1e-4),
-        StudentConfig(network=Convolutional(filters=(4, 8), hidden=(16, 8), activation="tanh"), learning_rate=1 / 3),
-        StudentConfig(network=Perceptron(hidden=(5,), activation="relu"), bootstrap_time_limit=True, clip_range_vf=0.1),
+        StudentConfig(network=CNN(filters=(4, 8), hidden=(16, 8), activation="tanh"), learning_rate=1 / 3),
+        StudentConfig(network=MLP(hidden=(5,), activation="relu"), bootstrap_time_limit=True, clip_range_vf=0.1),
     ],
 )
 def test_a_config_comes_back_from_json_as_it_was(config):
@@ -139,7 +139,7 @@ def test_an_explorer_differs_in_four_settings_and_in_what_it_is_told():
 
 POPULATION = Population(
     base=StudentConfig(),
-    vary={"learning_rate": (5e-4, 2e-3), "network": [Perceptron(), Perceptron(hidden=(8,))], "n_epochs": [4, 9]},
+    vary={"learning_rate": (5e-4, 2e-3), "network": [MLP(), MLP(hidden=(8,))], "n_epochs": [4, 9]},
 )
 
 
@@ -148,7 +148,7 @@ def test_a_population_draws_within_its_ranges_and_from_all_its_options():
     rates = [config.learning_rate for config in drawn]
     assert 5e-4 <= min(rates) < 8e-4
     assert 1.7e-3 < max(rates) <= 2e-3
-    assert {config.network for config in drawn} == {Perceptron(), Perceptron(hidden=(8,))}
+    assert {config.network for config in drawn} == {MLP(), MLP(hidden=(8,))}
     assert {config.n_epochs for config in drawn} == {4, 9}
 
 
@@ -161,7 +161,7 @@ def test_a_range_over_a_whole_number_draws_whole_numbers_up_to_both_ends():
 
 def test_what_is_not_varied_stays_that_of_the_base():
     drawn = POPULATION.draw(np.random.default_rng(0))
-    same = {"learning_rate": 1e-3, "network": Perceptron(), "n_epochs": 9}
+    same = {"learning_rate": 1e-3, "network": MLP(), "n_epochs": 9}
     assert dataclasses.replace(drawn, **same) == POPULATION.base
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from cisr.core.errors import ConfigError
-from cisr.students import Convolutional, Perceptron
+from cisr.students import CNN, MLP
 from cisr.students.networks import ObservationSpec, apply, initialise
 
 IMAGE = ObservationSpec(shape=(7, 6, 2))
-CNN = Convolutional(filters=(3, 4), kernel_size=3, hidden=(5,))
+CNN = CNN(filters=(3, 4), kernel_size=3, hidden=(5,))
 
 
 compiled = jax.jit(apply, static_argnums=(0, 1))
@@ -49,7 +49,7 @@ def test_a_convolutional_student_computes_what_jax_calls_a_convolution():
 
 
 def test_a_single_convolution_sees_its_patch_by_hand():
-    network = Convolutional(filters=(1,), kernel_size=2, hidden=(1,))
+    network = CNN(filters=(1,), kernel_size=2, hidden=(1,))
     observation = ObservationSpec(shape=(2, 2, 1))
     params = {
         "convolution0.weight": np.array([[1.0], [10.0], [100.0], [1000.0]]),  # rows of the patch, left to right
@@ -86,7 +86,7 @@ def test_biases_start_at_zero_and_seeds_matter():
 
 @pytest.mark.parametrize(("activation", "function"), [("relu", lambda x: np.maximum(x, 0)), ("tanh", np.tanh)])
 def test_a_perceptron_by_hand(activation, function):
-    network, observation = Perceptron(hidden=(2, 2), activation=activation), ObservationSpec(shape=(2,))
+    network, observation = MLP(hidden=(2, 2), activation=activation), ObservationSpec(shape=(2,))
     params = {
         "hidden0.weight": np.array([[1.0, -1.0], [2.0, 0.5]]),
         "hidden0.bias": np.array([0.1, -0.2]),
@@ -105,7 +105,7 @@ def test_a_perceptron_by_hand(activation, function):
 
 
 def test_discrete_observations_are_one_hot_encoded():
-    network = Perceptron(hidden=(4,))
+    network = MLP(hidden=(4,))
     discrete, box = ObservationSpec(shape=(), n_values=5), ObservationSpec(shape=(5,))
     params = random_params(network, discrete, 3)
     assert params["hidden0.weight"].shape == (5, 4)
@@ -117,7 +117,7 @@ def test_discrete_observations_are_one_hot_encoded():
 
 
 def test_a_perceptron_flattens_what_it_sees():
-    network = Perceptron(hidden=(4,))
+    network = MLP(hidden=(4,))
     params = random_params(network, IMAGE, 3)
     images = np.random.default_rng(1).normal(size=(2, 7, 6, 2)).astype(np.float32)
     flat = compiled(network, ObservationSpec(shape=(84,)), params, images.reshape(2, 84))
@@ -126,7 +126,7 @@ def test_a_perceptron_flattens_what_it_sees():
 
 @pytest.mark.parametrize("observation", [ObservationSpec(shape=(), n_values=9), ObservationSpec(shape=(8,))])
 def test_a_convolutional_student_without_an_image_is_refused(observation):
-    with pytest.raises(ConfigError, match=r"needs images .* use a Perceptron"):
+    with pytest.raises(ConfigError, match=r"needs images .* use a MLP"):
         initialise(jax.random.key(0), CNN, observation, 4)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr import Convolutional, Perceptron
+from cisr import CNN, MLP
 from cisr.students import networks
 from cisr.students.networks import ObservationSpec
 from cisr.students.observation_table import agent_images, tabulator
@@ -24,10 +24,10 @@ def random_params(network):
 @pytest.mark.parametrize(
     "network",
     [
-        Convolutional(),
-        Convolutional(filters=(4,), kernel_size=2, hidden=(8, 6), activation="tanh"),
-        Convolutional(filters=(3, 5, 4), kernel_size=3, hidden=(8,)),
-        Perceptron(hidden=(16,)),
+        CNN(),
+        CNN(filters=(4,), kernel_size=2, hidden=(8, 6), activation="tanh"),
+        CNN(filters=(3, 5, 4), kernel_size=3, hidden=(8,)),
+        MLP(hidden=(16,)),
     ],
 )
 def test_outputs_and_gradients_equal_the_plain_networks(network):
@@ -58,6 +58,6 @@ def test_images_that_differ_elsewhere_are_evaluated_one_by_one():
     odd = IMAGES.copy()
     odd[7, 9, 9] = 0.5
     assert agent_images(odd) is None
-    params = random_params(Convolutional())
-    plain = networks.apply(Convolutional(), SEEN, params, jnp.asarray(odd))
-    np.testing.assert_allclose(tabulator(Convolutional(), SEEN, odd)(params).value, plain.value, atol=1e-6)
+    params = random_params(CNN())
+    plain = networks.apply(CNN(), SEEN, params, jnp.asarray(odd))
+    np.testing.assert_allclose(tabulator(CNN(), SEEN, odd)(params).value, plain.value, atol=1e-6)

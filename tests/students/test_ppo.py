@@ -13,7 +13,7 @@ import pytest
 from cisr.core.intervention import Intervention, ToStart
 from cisr.core.task import Task
 from cisr.curricula import Fixed
-from cisr.students import Perceptron, StudentConfig
+from cisr.students import MLP, StudentConfig
 from cisr.students.distributions import Categorical
 from cisr.students.multipliers import uniform_log_weights
 from cisr.students.networks import Outputs
@@ -30,7 +30,7 @@ from cisr.students.ppo import (
     loss,
     transfer,
 )
-from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson
+from cisr.training import Batch, Checkpoint, Graduation, StudentSpec, TrainingSetup
 from cisr.training.gymnasium import train
 
 HALVES = StudentConfig(gamma=0.5, gae_lambda=0.5).hyperparameters()
@@ -199,7 +199,7 @@ ARMS = Task(
     deployment_steps=400,
 )
 PULLER = StudentConfig(
-    network=Perceptron(hidden=(8,)),
+    network=MLP(hidden=(8,)),
     n_envs=4,
     n_steps=32,
     n_epochs=4,
@@ -214,9 +214,9 @@ def test_a_constraint_that_forbids_the_better_arm_raises_its_price_until_the_stu
     # Rescues per step may not exceed 0.05, so the best feasible policy pulls arm 0 once in 20. Arm 0 is worth 1 − λ:
     # at the first price λ = 1/3 it is still the better one, above λ = 0.4 it no longer is.
     students = tuple(
-        Enrolment(name=name, policy=Fixed(name), config=PULLER, seed=k) for k, name in enumerate(("help", "none"))
+        StudentSpec(name=name, policy=Fixed(name), config=PULLER, seed=k) for k, name in enumerate(("help", "none"))
     )
-    events = list(train(Lesson(task=ARMS), Batch(name="arms", enrolments=students)))
+    events = list(train(TrainingSetup(task=ARMS), Batch(name="arms", students=students)))
     units = [event.records for event in events if isinstance(event, Checkpoint)]
     helped, free = zip(*([record.log for record in records] for records in units), strict=True)
     (graduation,) = (event for event in events if isinstance(event, Graduation))

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from cisr.core.errors import ConfigError
-from cisr.students import Convolutional, Perceptron, StudentConfig
+from cisr.students import CNN, MLP, StudentConfig
 from cisr.students.networks import ObservationSpec, initialise
 from cisr.students.student import Student
 
@@ -22,7 +22,7 @@ BOX = ObservationSpec(shape=(3,))
 
 def student(observation=BOX, network=None, n_actions=4):
     """A student of random weights, large enough that its choices differ from state to state."""
-    network = network or Perceptron(hidden=(8,))
+    network = network or MLP(hidden=(8,))
     shapes = jax.eval_shape(lambda key: initialise(key, network, observation, n_actions), jax.random.key(0))
     rng = np.random.default_rng(1)
     params = {name: rng.normal(size=spec.shape).astype(np.float32) for name, spec in shapes.items()}
@@ -86,11 +86,11 @@ def test_an_observation_of_another_shape_is_refused(shape):
 @pytest.mark.parametrize(
     ("observation", "network", "seen"),
     [
-        (BOX, Perceptron(hidden=(8, 4)), batch()),
-        (ObservationSpec(shape=(), n_values=6), Perceptron(hidden=(8,), activation="relu"), np.arange(6)),
+        (BOX, MLP(hidden=(8, 4)), batch()),
+        (ObservationSpec(shape=(), n_values=6), MLP(hidden=(8,), activation="relu"), np.arange(6)),
         (
             ObservationSpec(shape=(4, 4, 1)),
-            Convolutional(filters=(2,), hidden=(4,)),
+            CNN(filters=(2,), hidden=(4,)),
             np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32),
         ),
     ],

@@ -50,13 +50,13 @@ def _calls() -> list[Call]:
         "danger": ("hole", None, {}, {"a": 1}, {1: tiny.task.success}),
         "success": ("goal", 1), "interventions": ("SR1", None, ("SR1",), tiny.task.interventions[0], (1,)),
         "horizon": (0, -1, 1.5, "100", None, True, 10**30), "n_units": (0, 2.0, 10**12, "x"),
-        "deployment_steps": (0, 0.5, None), "reward": ("r", 5), "twin": (1,), "model": ("m",), "read_state": (None,),
+        "deployment_steps": (0, 0.5, None), "reward": ("r", 5), "jax_env": (1,), "model": ("m",), "read_state": (None,),
         "place": ("p",), "kappa": ("0", -1, float("nan"), None), "max_reward": ("1", float("inf")),
         "student": ("PPO", {"n_envs": 3}, 5), "teaching": (None, "ours", {}), "constraint_form": ("median", 3),
         "safe_evaluation": (5, b"SR1"), "rewind_like": ([],), "student_kind": (5,), "version": (1.5, object(), ["1"]),
         "scale": (5, None), "description": (None, 7),
         "floor_plan": (5, {"rows": 5}, {"rows": ["S"], "zones": 3}, {"rows": np.zeros(3), "zones": {}}, "SFFG"),
-        "scenery": (5, {"axes": ["x", "y"]}, {"axes": object()}, "x", {"axes": ["x"], "limits": [], "lines": {}}),
+        "state_plot": (5, {"axes": ["x", "y"]}, {"axes": object()}, "x", {"axes": ["x"], "limits": [], "lines": {}}),
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:
@@ -71,7 +71,7 @@ def _calls() -> list[Call]:
     wrong = {
         "n_initial": (0, 1.5, "3"), "n_rounds": (-1, 10**9), "class_size": (0, None), "at_once": (0.5,),
         "n_switches": (-1, 10**6), "patience": (0, "1"), "return_range": (5, (1,), (2, 1), ("a", "b")),
-        "violation_range": ((0, float("nan")),), "setting": ("theirs", 1), "interventions": ("SR1", 5),
+        "violation_range": ((0, float("nan")),), "teacher": ("theirs", 1), "interventions": ("SR1", 5),
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:
@@ -85,13 +85,13 @@ def _calls() -> list[Call]:
     for field, values in wrong.items():
         for value in values:
             add(f"StudentConfig({field}={value!r:.40})", lambda f=field, v=value: _student(**{f: v}), "give ")
-    add("Perceptron(hidden=64)", lambda: cisr.Perceptron(hidden=64), "give a tuple")
-    add("Perceptron(hidden=[64])", lambda: cisr.Perceptron(hidden=[64]), "give a tuple")
-    add("Perceptron(hidden=())", lambda: cisr.Perceptron(hidden=()), "give a tuple")
-    add("Perceptron(hidden=(0,))", lambda: cisr.Perceptron(hidden=(0,)), "give a whole number")
-    add("Perceptron(hidden=(1.5,))", lambda: cisr.Perceptron(hidden=(1.5,)), "give a whole number")
-    add("Perceptron(activation=None)", lambda: cisr.Perceptron(activation=None), "give 'relu'")
-    add("Convolutional(kernel_size='3')", lambda: cisr.Convolutional(kernel_size="3"), "give a whole number")
+    add("MLP(hidden=64)", lambda: cisr.MLP(hidden=64), "give a tuple")
+    add("MLP(hidden=[64])", lambda: cisr.MLP(hidden=[64]), "give a tuple")
+    add("MLP(hidden=())", lambda: cisr.MLP(hidden=()), "give a tuple")
+    add("MLP(hidden=(0,))", lambda: cisr.MLP(hidden=(0,)), "give a whole number")
+    add("MLP(hidden=(1.5,))", lambda: cisr.MLP(hidden=(1.5,)), "give a whole number")
+    add("MLP(activation=None)", lambda: cisr.MLP(activation=None), "give 'relu'")
+    add("CNN(kernel_size='3')", lambda: cisr.CNN(kernel_size="3"), "give a whole number")
     add("Population(base='PPO')", lambda: cisr.Population(base="PPO", vary={}), "give a cisr.StudentConfig")
     add("Population(vary=3)", lambda: cisr.Population(base=tiny.student, vary=3), "give a dictionary")
     add("Population(vary unknown)", lambda: cisr.Population(base=tiny.student, vary={"x": (1, 2)}), "students have")
@@ -141,8 +141,8 @@ def _calls() -> list[Call]:
             lambda w=workers: cisr.compare(tiny.task, {"none": cisr.Fixed("none")}, n_workers=w),
             "give a whole number",
         )
-    add("compare(lane=3)", lambda: _compare(lane=3), "give auto, gymnasium or compiled")
-    add("compare(evaluate_in=None)", lambda: _compare(evaluate_in=None), "give M (the task) or M0")
+    add("compare(backend=3)", lambda: _compare(backend=3), "give auto, gymnasium or compiled")
+    add("compare(evaluate_safely=None)", lambda: _compare(evaluate_safely=None), "give True or False")
     add("compare(name=3)", lambda: _compare(name=3), "give a text")
     add("compare(name='a/b')", lambda: _compare(name="a/b"), "without a slash")
     add("Study(n_rounds=10**12)", lambda: cisr.Study(tiny.task, n_rounds=10**12), "give a whole number")

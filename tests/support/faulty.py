@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import tiny
 
-from cisr.core.twin import Outcome
+from cisr.core.jax_env import EnvStep
 
 LONG = 1000
 
@@ -200,25 +200,27 @@ REWARDS: dict[str, Callable[[Any], Any]] = {
     "endless pay": lambda paid: np.asarray(paid) + np.inf,
     "pay of another shape": lambda paid: paid[..., None],
 }
-TWINS: dict[str, Callable[[Outcome], Any]] = {
+JAX_STEPS: dict[str, Callable[[EnvStep], Any]] = {
     "no outcome": lambda outcome: None,
-    "a twin that pays no number": lambda outcome: outcome._replace(reward=outcome.reward * jnp.nan),
-    "a twin that pays no number at last": lambda outcome: outcome._replace(
+    "a JAX environment that pays no number": lambda outcome: outcome._replace(reward=outcome.reward * jnp.nan),
+    "a JAX environment that pays no number at last": lambda outcome: outcome._replace(
         reward=jnp.where(outcome.terminated, jnp.nan, outcome.reward)
     ),
-    "a twin that pays infinity": lambda outcome: outcome._replace(reward=outcome.reward + jnp.inf),
-    "a twin that pays double": lambda outcome: outcome._replace(reward=outcome.reward[..., None]),
-    "a twin that ends by a number": lambda outcome: outcome._replace(terminated=outcome.terminated.astype(float)),
-    "a twin that moves by halves": lambda outcome: outcome._replace(state=outcome.state + 0.5),
+    "a JAX environment that pays infinity": lambda outcome: outcome._replace(reward=outcome.reward + jnp.inf),
+    "a JAX environment that pays double": lambda outcome: outcome._replace(reward=outcome.reward[..., None]),
+    "a JAX environment that ends by a number": lambda outcome: outcome._replace(
+        terminated=outcome.terminated.astype(float)
+    ),
+    "a JAX environment that moves by halves": lambda outcome: outcome._replace(state=outcome.state + 0.5),
 }
 ACTS = RAISES | HANGS | DEATHS | HARMLESS
 ANSWERS = {"step": STEPS, "reset": RESETS, "read_state": STATES, "trigger": VERDICTS, "danger": VERDICTS,
-           "reward": REWARDS, "twin.step": TWINS}  # fmt: skip
+           "reward": REWARDS, "jax_env.step_env": JAX_STEPS}  # fmt: skip
 WHERE = {
     "gymnasium": ("step", "reset", "make_env", "close", "read_state", "place", "trigger", "danger", "reward"),
-    "compiled": ("twin.step", "twin.reset", "twin", "trigger", "danger", "reward"),
+    "compiled": ("jax_env.step_env", "jax_env.reset_env", "jax_env", "trigger", "danger", "reward"),
 }
-"""Functions of a task that each lane calls; those of a twin are called while it is compiled."""
+"""Functions of a task that each backend calls; those of a JAX environment are called while it is compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,23 +309,23 @@ def _intervention(of_lake: Any) -> Any:
     return dataclasses.replace(of_lake, trigger=lambda state: answered("trigger", of_lake.triggers["rescues"](state)))
 
 
-class FaultyTwin:
-    """The lake's twin."""
+class FaultyJaxEnv:
+    """The lake's JAX environment."""
 
     def __init__(self) -> None:
-        due("twin")
-        assert tiny.compiled.twin is not None
-        self._twin = tiny.compiled.twin()
+        due("jax_env")
+        assert tiny.compiled.jax_env is not None
+        self._jax_env = tiny.compiled.jax_env()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._twin, name)
+        return getattr(self._jax_env, name)
 
-    def reset(self, parameters: Any, u: Any) -> Any:
-        due("twin.reset")
-        return self._twin.reset(parameters, u)
+    def reset_env(self, u: Any, params: Any) -> Any:
+        due("jax_env.reset_env")
+        return self._jax_env.reset_env(u, params)
 
-    def step(self, parameters: Any, state: Any, action: Any, u: Any) -> Any:
-        return answered("twin.step", self._twin.step(parameters, state, action, u))
+    def step_env(self, u: Any, state: Any, action: Any, params: Any) -> Any:
+        return answered("jax_env.step_env", self._jax_env.step_env(u, state, action, params))
 
 
 gymnasium_lake = dataclasses.replace(
@@ -337,4 +339,4 @@ gymnasium_lake = dataclasses.replace(
     reward=reward,
     interventions=tuple(_intervention(each) for each in tiny.task.interventions),
 )
-compiled_lake = dataclasses.replace(gymnasium_lake, name="faulty-twin", twin=FaultyTwin)
+compiled_lake = dataclasses.replace(gymnasium_lake, name="faulty-jax", jax_env=FaultyJaxEnv)

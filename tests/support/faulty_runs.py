@@ -30,14 +30,14 @@ DAEMONS = ("die and leave a daemon",)
 
 @dataclass(frozen=True)
 class Case:
-    lane: str
+    backend: str
     fault: Fault
     workers: int
 
     def __str__(self) -> str:
         fault = self.fault
         how_often = "once" if fault.once else "always"
-        where = f"{self.lane}, {self.workers} workers, {fault.where}"
+        where = f"{self.backend}, {self.workers} workers, {fault.where}"
         return f"{where}: {fault.how} at call {fault.at}, {how_often}"
 
     @property
@@ -46,24 +46,24 @@ class Case:
         return next((kind for kind, ways in kinds.items() if self.fault.how in ways), "answers wrongly")
 
 
-def drawn(seed: int, lane: str) -> Case:
-    chance = random.Random(f"{seed} {lane}")
-    where = chance.choice(WHERE[lane])
+def drawn(seed: int, backend: str) -> Case:
+    chance = random.Random(f"{seed} {backend}")
+    where = chance.choice(WHERE[backend])
     kinds: list[dict[str, Any]] = [RAISES, DEATHS, HARMLESS]
-    if lane == "gymnasium":  # what is compiled is called for a moment only, and nobody watches the clock
+    if backend == "gymnasium":  # what is compiled is called for a moment only, and nobody watches the clock
         kinds.append(HANGS)
     if where in ANSWERS:
         kinds += [ANSWERS[where]] * 2
     how = chance.choice(sorted(chance.choice(kinds)))
-    last = {"gymnasium": LAST_CALL.get(where, 600), "compiled": 1 if where == "twin" else 8}[lane]
+    last = {"gymnasium": LAST_CALL.get(where, 600), "compiled": 1 if where == "jax_env" else 8}[backend]
     alone = how not in HANGS | DEATHS  # these end or block the process that they happen in
     workers = chance.choice((0, 1, 2) if alone else (1, 2))
-    return Case(lane, Fault(where, how, chance.randint(1, last), chance.random() < 0.5), workers)
+    return Case(backend, Fault(where, how, chance.randint(1, last), chance.random() < 0.5), workers)
 
 
-def undisturbed(folder: Path, lane: str) -> Rows:
-    store = folder / f"{lane}.sqlite"
-    subprocess.run(_command(lane, store, 1), env=ENVIRONMENT, check=True, capture_output=True)
+def undisturbed(folder: Path, backend: str) -> Rows:
+    store = folder / f"{backend}.sqlite"
+    subprocess.run(_command(backend, store, 1), env=ENVIRONMENT, check=True, capture_output=True)
     return _rows(store)
 
 
@@ -82,15 +82,15 @@ def suffer(case: Case, folder: Path, calm: Rows) -> list[str]:
     return wrong + [f"{' '.join(key)} is missing in the end" for key in calm if key not in found]
 
 
-def _command(lane: str, store: Path, workers: int) -> list[str]:
+def _command(backend: str, store: Path, workers: int) -> list[str]:
     return [
-        *(sys.executable, "-m", "cisr", "compare", f"faulty:{lane}_lake", "SR1", "HR", "--students", "2"),
-        *("--lane", lane, "--store", str(store), "--workers", str(workers)),
+        *(sys.executable, "-m", "cisr", "compare", f"faulty:{backend}_lake", "SR1", "HR", "--students", "2"),
+        *("--backend", backend, "--store", str(store), "--workers", str(workers)),
     ]
 
 
 def _attempt(case: Case, store: Path, mischief: Path, must_end_well: bool) -> list[str]:
-    words = _command(case.lane, store, case.workers)
+    words = _command(case.backend, store, case.workers)
     words += ["--step-timeout", STEP_TIMEOUT] if case.kind == "hangs" and mischief.exists() else []
     with (store.parent / "said").open("w+b") as said:
         process = subprocess.Popen(

@@ -3,9 +3,9 @@
 import gymnasium
 import numpy as np
 
-from cisr import Intervention, Perceptron, Place, Rewind, StudentConfig, Task
+from cisr import MLP, Intervention, Place, Rewind, StudentConfig, Task
 
-STUDENT = StudentConfig(network=Perceptron(hidden=(16,)), n_envs=4, n_minibatches=2, learning_rate=3e-3)
+STUDENT = StudentConfig(network=MLP(hidden=(16,)), n_envs=4, n_minibatches=2, learning_rate=3e-3)
 
 
 class World(gymnasium.Env):

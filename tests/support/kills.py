@@ -21,7 +21,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
 }
 TASKS = {"gymnasium": "tiny:task", "compiled": "tiny:compiled"}
-"""A task for each lane."""
+"""A task for each backend."""
 VICTIMS = ("main", "all", "worker", "worker", "idle worker", "idle worker")
 """Who loses a worker goes on, so there are many of these in one run, and one of the others at its end."""
 STOPPED = (
@@ -42,7 +42,7 @@ ORPHANS = 10.0
 class Killed:
     """What one kill did."""
 
-    lane: str
+    backend: str
     victim: str
     when: str
     lost: int
@@ -59,37 +59,37 @@ def command(store: Path, workers: int, *task: str) -> list[str]:
     ]
 
 
-def killed(folder: Path, lane: str, n: int, seed: int) -> Iterator[Killed | str]:
-    """Kill studies of a lane n times; a string says of each study that was killed and went on to its end which of its
-    cells differ from those of one that nobody disturbed, none if it is empty."""
-    undisturbed = folder / f"{lane}.sqlite"
-    subprocess.run(command(undisturbed, 1, TASKS[lane]), env=ENVIRONMENT, check=True, capture_output=True)
+def killed(folder: Path, backend: str, n: int, seed: int) -> Iterator[Killed | str]:
+    """Kill studies of a backend n times; a string says of each study that was killed and went on to its end which
+    of its cells differ from those of one that nobody disturbed, none if it is empty."""
+    undisturbed = folder / f"{backend}.sqlite"
+    subprocess.run(command(undisturbed, 1, TASKS[backend]), env=ENVIRONMENT, check=True, capture_output=True)
     wanted = cells(undisturbed)
     done, number = 0, 0
     while done < n:
         number += 1
-        moments = random.Random(f"{seed} {lane} {number}")
-        store = folder / f"{lane}-{number}.sqlite"
+        moments = random.Random(f"{seed} {backend} {number}")
+        store = folder / f"{backend}-{number}.sqlite"
         finished, wrong = False, ""
         while not finished and not wrong:
-            outcomes, finished, wrong = _run(store, lane, n - done, moments)
+            outcomes, finished, wrong = _run(store, backend, n - done, moments)
             done += len(outcomes)
             yield from outcomes
         if wrong:
-            yield f"{lane}, study {number}: {wrong}"
+            yield f"{backend}, study {number}: {wrong}"
             continue
         found = cells(store)
         differing = [table for table in sorted({*wanted, *found}) if wanted.get(table) != found.get(table)]
-        yield f"{lane}, study {number}: {', '.join(differing)} differ" if differing else ""
+        yield f"{backend}, study {number}: {', '.join(differing)} differ" if differing else ""
 
 
-def _run(store: Path, lane: str, most: int, moments: random.Random) -> tuple[list[Killed], bool, str]:
+def _run(store: Path, backend: str, most: int, moments: random.Random) -> tuple[list[Killed], bool, str]:
     """Go on with a study and kill its workers on the way, then all of it, unless it ends before; the kills, whether it
     is done, and what went wrong."""
     outcomes: list[Killed] = []
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            command(store, moments.choice((1, 2)), TASKS[lane]),
+            command(store, moments.choice((1, 2)), TASKS[backend]),
             env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
             stderr=said,
@@ -107,7 +107,7 @@ def _run(store: Path, lane: str, most: int, moments: random.Random) -> tuple[lis
             if ended:
                 process.wait()
             orphans = sum(not _gone(worker) for worker in workers) if ended else 0
-            outcomes.append(Killed(lane, victim, when, max(0, on_disk - units_on_disk(store)), orphans))
+            outcomes.append(Killed(backend, victim, when, max(0, on_disk - units_on_disk(store)), orphans))
             if ended:
                 return outcomes, False, ""
         try:

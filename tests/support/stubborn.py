@@ -112,7 +112,7 @@ task = dataclasses.replace(
 scenic = dataclasses.replace(
     task,
     name="scenic-lake",
-    scenery={"axes": ["x", "y"], "limits": [[0, 1], [0, 1]], "lines": {}, "interventions": {}},
+    state_plot={"axes": ["x", "y"], "limits": [[0, 1], [0, 1]], "lines": {}, "interventions": {}},
     read_state=lambda env: tiny.task.read_state(env).repeat(2),
     interventions=(),
     safe_evaluation=None,

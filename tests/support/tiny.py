@@ -6,18 +6,18 @@ import random
 
 import gymnasium
 
-from cisr import Perceptron, StudentConfig, get_task
+from cisr import MLP, StudentConfig, get_task
 
-_quick = get_task("frozen-lake", "quick", "perceptron")
+_quick = get_task("frozen-lake", "quick", "mlp")
 
 student = StudentConfig(
-    network=Perceptron(hidden=(8,)), n_envs=2, n_steps=32, n_minibatches=2, n_epochs=2, updates_per_round=2
+    network=MLP(hidden=(8,)), n_envs=2, n_steps=32, n_minibatches=2, n_epochs=2, updates_per_round=2
 )
 task = dataclasses.replace(
     _quick,
     name="tiny-lake",
     scale="own",
-    twin=None,
+    jax_env=None,
     horizon=40,
     n_units=3,
     deployment_steps=100,
@@ -25,7 +25,7 @@ task = dataclasses.replace(
     teaching=dataclasses.replace(_quick.teaching, n_initial=3, n_rounds=2, class_size=2),
 )
 
-compiled = dataclasses.replace(task, name="compiled-lake", twin=_quick.twin)
+compiled = dataclasses.replace(task, name="compiled-lake", jax_env=_quick.jax_env)
 
 published = dataclasses.replace(  # as little as can be of the task that the paper has a table for
     task,
@@ -100,20 +100,20 @@ def suicidal_env(**options):
 suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env)
 
 
-def hungry_twin():
+def hungry_jax_env():
     """A lake that takes more memory than any machine has, while the variable HUNGRY is set."""
     from dataclasses import dataclass
 
     import jax.numpy as jnp
 
-    from cisr.tasks.frozen_lake.twin import LakeTwin
+    from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv
 
     @dataclass(frozen=True)
-    class HungryTwin(LakeTwin):
+    class HungryJaxEnv(LakeJaxEnv):
         def step(self, parameters, state, action, u):
             return super().step(parameters, state, action, jnp.sort(u, axis=-1)[..., :1])
 
-    return HungryTwin(_quick.twin().lake, n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
+    return HungryJaxEnv(_quick.jax_env().lake, n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
 
 
-hungry = dataclasses.replace(compiled, name="hungry-lake", twin=hungry_twin)
+hungry = dataclasses.replace(compiled, name="hungry-lake", jax_env=hungry_jax_env)

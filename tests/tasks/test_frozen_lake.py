@@ -265,7 +265,7 @@ def test_the_papers_student():
     assert (config.deterministic, config.n_candidates) == (False, 1)
 
 
-@pytest.mark.parametrize(("scale", "kind"), [("paper", "cnn"), ("quick", "perceptron")])
+@pytest.mark.parametrize(("scale", "kind"), [("paper", "cnn"), ("quick", "mlp")])
 def test_our_student_is_the_papers_network_that_explores_more_and_is_the_usual_one(scale, kind):
     task, papers = get_task("frozen-lake", scale), get_task("frozen-lake", scale, kind)
     assert task.student_kind == "explorer" and task.student == get_task("frozen-lake", scale, "explorer").student

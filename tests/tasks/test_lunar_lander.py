@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cisr  # noqa: F401 (registers the environments)
-from cisr import ConfigError, Perceptron, get_task
+from cisr import MLP, ConfigError, get_task
 from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
 from cisr.experiments.study import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
@@ -267,12 +267,10 @@ def test_triggers_judge_the_true_state_and_a_rescued_student_sees_noise():
 def test_students_differ_in_layers_sensors_and_activation():
     kinds = {kind: get_task("lunar-lander", student=kind) for kind in ("two-layer", "one-layer", "noisy", "noisy-relu")}
     assert (
-        kinds["two-layer"].student.network
-        == kinds["noisy"].student.network
-        == Perceptron(hidden=(20, 20), activation="tanh")
+        kinds["two-layer"].student.network == kinds["noisy"].student.network == MLP(hidden=(20, 20), activation="tanh")
     )
-    assert kinds["one-layer"].student.network == Perceptron(hidden=(20,), activation="tanh")
-    assert kinds["noisy-relu"].student.network == Perceptron(hidden=(20, 20), activation="relu")
+    assert kinds["one-layer"].student.network == MLP(hidden=(20,), activation="tanh")
+    assert kinds["noisy-relu"].student.network == MLP(hidden=(20, 20), activation="relu")
     bounds = {kind: (task.n_units, task.student.multiplier_bound) for kind, task in kinds.items()}
     assert bounds["two-layer"] == bounds["one-layer"] == (16, 120)
     assert bounds["noisy"] == bounds["noisy-relu"] == (21, 160)

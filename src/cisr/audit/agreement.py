@@ -25,17 +25,17 @@ ERROR_LEVEL = 1e-6
 START = "start"
 
 
-class Step(NamedTuple):
+class PlayedMove(NamedTuple):
     source: np.ndarray  # (d,) where the student stood
     action: Any
     move: Move  # of one student: state (d,), reward and terminated as plain values
 
 
-class Way(NamedTuple):
+class PlayedEpisode(NamedTuple):
     """An episode as it was played, in M or under an intervention; a rescue may lie between two steps."""
 
     start: np.ndarray  # (d,)
-    steps: list[Step]
+    steps: list[PlayedMove]
     cut_off: bool
     """Whether the environment itself cut it off after the last step."""
     horizon: int
@@ -58,7 +58,7 @@ class Follows(NamedTuple):
 
 
 def disagreement(
-    task: Task, model: FiniteModel, ways: Sequence[Way], starts: Iterable[np.ndarray] = ()
+    task: Task, model: FiniteModel, episodes: Sequence[PlayedEpisode], starts: Iterable[np.ndarray] = ()
 ) -> Disagreement | None:
     """The first thing that the model does not allow, else what happens far too often or too rarely."""
     table: dict[Hashable, dict[Hashable, float]] = defaultdict(lambda: defaultdict(float))
@@ -69,8 +69,8 @@ def disagreement(
     for start in starts:
         if found := _unknown_start(model, start, bet):
             return found
-    for way in ways:
-        for found in _unknown(task, model, way, bet):
+    for episode in episodes:
+        for found in _unknown(task, model, episode, bet):
             return found
     return bet.exposed(model)
 
@@ -83,13 +83,13 @@ def _unknown_start(model: FiniteModel, start: np.ndarray, bet: Bet) -> Disagreem
     return None
 
 
-def _unknown(task: Task, model: FiniteModel, way: Way, bet: Bet) -> Iterator[Disagreement]:
+def _unknown(task: Task, model: FiniteModel, episode: PlayedEpisode, bet: Bet) -> Iterator[Disagreement]:
     """What the model does not allow in an episode; everything else is bet on."""
-    if found := _unknown_start(model, way.start, bet):
+    if found := _unknown_start(model, episode.start, bet):
         yield found
         return
     records: list[Follows] = []
-    for source, action, move in way.steps:
+    for source, action, move in episode.steps:
         place = (_number(model, source), int(action))
         follows = _matching(bet.table.get(place, {}), _number(model, move.state), move)
         if follows is None:
@@ -100,21 +100,23 @@ def _unknown(task: Task, model: FiniteModel, way: Way, bet: Bet) -> Iterator[Dis
             return
         bet.on(place, follows)
         records.append(follows)
-    yield from _judged_otherwise(task, model, way, records)
-    lasted, lasts = len(way.steps), model.lasting(way.horizon)
+    yield from _judged_otherwise(task, model, episode, records)
+    lasted, lasts = len(episode.steps), model.lasting(episode.horizon)
     if lasted > lasts:
         message = f"an episode went on after {lasts} steps, the model's time limit"
-        yield Disagreement(message, way.steps[lasts].source)
-    elif way.cut_off and lasted < lasts:
+        yield Disagreement(message, episode.steps[lasts].source)
+    elif episode.cut_off and lasted < lasts:
         message = f"the environment cut an episode off after {lasted} steps: give the model this time_limit"
-        yield Disagreement(message, way.steps[-1].move.state)
+        yield Disagreement(message, episode.steps[-1].move.state)
 
 
-def _judged_otherwise(task: Task, model: FiniteModel, way: Way, records: Sequence[Follows]) -> Iterator[Disagreement]:
+def _judged_otherwise(
+    task: Task, model: FiniteModel, episode: PlayedEpisode, records: Sequence[Follows]
+) -> Iterator[Disagreement]:
     """Dangers, success and triggers must say the same of what was seen and of the model's record of it."""
     if not records:
         return
-    seen = Move(*(np.array(column) for column in zip(*(step.move for step in way.steps), strict=True)))
+    seen = Move(*(np.array(column) for column in zip(*(step.move for step in episode.steps), strict=True)))
     numbers, rewards, ends = (np.array(column) for column in zip(*records, strict=True))
     known = Move(model.states[numbers], rewards, ends)
     for what, judge in predicates(task):

@@ -2,7 +2,7 @@
 
 Attackers are frozen before they are judged: what a trained one did in training is reported, but bounds come from
 episodes of its final policy, on real Gymnasium environments and from seeds that training never used. How many episodes
-are judged is settled before the first of them, so that the exact binomial bound applies; rehearsals, which are not
+are judged is fixed before the first of them, so that the exact binomial bound applies; rehearsals, which are not
 judged, tell how long episodes are.
 
 Nothing here proves safety. Without a failure the result is a bound for these attackers alone.
@@ -23,7 +23,7 @@ from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task
-from cisr.training.setup import choose_lane
+from cisr.training.setup import choose_backend
 
 BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
@@ -40,7 +40,7 @@ def falsify(
     budget: int = 100_000,
     confidence: float = 0.95,
     seed: int = 0,
-    lane: str = "auto",
+    backend: str = "auto",
     attackers: Mapping[str, Script] | None = None,
     built_in: Sequence[str] = BUILT_IN,
     n_workers: int | None = None,
@@ -49,7 +49,7 @@ def falsify(
     """Try to fail under an intervention, for about `budget` environment steps in all.
 
     `attackers` are scripted worst cases by name, state (d,) -> action; `built_in` chooses among random, sticky and
-    trained. Half of the budget trains the trained one, on `lane`; the rest is shared equally by the frozen attackers.
+    trained. Half of the budget trains the trained one, on `backend`; the frozen attackers share the rest equally.
     `progress(what, steps)` hears of steps just taken.
     """
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
@@ -57,7 +57,7 @@ def falsify(
     budget, confidence, seed = check_budget(budget), check_confidence(confidence), check_seed(seed)
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
-    choose_lane(task, lane)
+    choose_backend(task, backend)
     root = derive_seed(seed, "falsify", task.name, under.name)
     horizon = task.horizon_under(under)
     notes: list[str] = []
@@ -74,7 +74,7 @@ def falsify(
             under,
             budget=int(budget * TRAINING_SHARE),
             seed=derive_seed(root, "training"),
-            lane=lane,
+            backend=backend,
             n_workers=n_workers,
             progress=lambda steps: progress("training", steps),
         )
@@ -88,8 +88,10 @@ def falsify(
             played = _play(arena, attacker, share, horizon, derive_seed(root, "frozen", name), name, progress)
             attacks.append(_sum_up(task, under, name, played, 1 - (1 - confidence) / len(names)))
     training = _training(task, under, trained) if trained else None
-    if training and training.failures and training.lane == "compiled":
-        notes.append(f"the compiled twin saw {training.failures:,} failures in training: claims about the twin alone")
+    if training and training.failures and training.backend == "compiled":
+        notes.append(
+            f"the JAX environment saw {training.failures:,} failures in training: claims about that environment alone"
+        )
     found = Falsification(
         task=task.name,
         scale=task.scale,
@@ -124,7 +126,7 @@ def _play(
     name: str,
     progress: Callable[[str, int], None],
 ) -> _Played:
-    """Rehearse, settle the number of episodes, and play them all."""
+    """Rehearse, fix the number of episodes, and play them all."""
     failed: list[bool] = []
     kept: list[Episode] = []
     steps = 0
@@ -133,10 +135,10 @@ def _play(
         nonlocal steps
         played = arena.play(attacker, derive_seed(seed, "episode", len(failed)), f"The attacker '{name}'")
         failed.append(played.danger is not None)
-        steps += len(played.turns)
+        steps += len(played.steps)
         if failed[-1] and len(kept) < KEPT:
             kept.append(played)
-        progress(name, len(played.turns))
+        progress(name, len(played.steps))
 
     rehearsals = min(int(share * REHEARSAL_SHARE) // horizon, MOST_REHEARSALS)
     for _ in range(rehearsals):
@@ -165,7 +167,7 @@ def _training(task: Task, under: Intervention, trained: Trained) -> Training:
     failed = [episode for episode in trained.scouted if episode.danger is not None]
     return Training(
         students=trained.students,
-        lane=trained.lane,
+        backend=trained.backend,
         steps=trained.steps,
         failures=trained.failures,
         scouting_failures=len(failed),

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from cisr.audit.agreement import disagreement, predicates
-from cisr.audit.excursions import twin_excursions
-from cisr.audit.trials import Follow, Situation, Trials, far_apart, flat, same, similar
+from cisr.audit.excursions import jax_excursions
+from cisr.audit.trials import Situation, Trials, far_apart, flat, same, similar
 from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array, Intervention, Place
@@ -33,7 +33,7 @@ N_SITUATIONS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokenPromise:
+class ContractViolation:
     """Something that cisr relies on and that does not hold."""
 
     what: str
@@ -50,7 +50,9 @@ class BrokenPromise:
 
 
 @interrupts_told_apart()
-def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> tuple[BrokenPromise, ...]:
+def check_task(
+    task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4
+) -> tuple[ContractViolation, ...]:
     """The promises that a task breaks; empty when all is well.
 
     States are collected in about `n_steps` of random play without an intervention, and starts and moves as training
@@ -66,7 +68,7 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
     - nothing else moves the environment: neither reading its state nor another environment's steps.
     """
     seed, n_steps = check_seed(seed), check_whole("The number of steps", n_steps)
-    found: dict[str, BrokenPromise] = {}
+    found: dict[str, ContractViolation] = {}
     try:
         modelled = model_of(task) is not None
         with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, modelled=modelled) as trials:
@@ -76,29 +78,31 @@ def check_task(task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: floa
                 if found:  # the checks that follow rely on these
                     break
     except users_errors() as error:
-        found["the environment"] = BrokenPromise(what="the environment", message=_raised(error))
+        found["the environment"] = ContractViolation(what="the environment", message=_raised(error))
     return tuple(found.values())
 
 
-def _reading(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     for _, env, first, _ in trials.situations(N_SITUATIONS):
         if first.ndim != 1:
-            yield BrokenPromise(what="read_state", message=f"gives shape {first.shape}: give a vector (d,)")
+            yield ContractViolation(what="read_state", message=f"gives shape {first.shape}: give a vector (d,)")
             return
         if not same(first, task.read_state(env)):
-            yield BrokenPromise(what="read_state", message="gives another state when asked again", state=_shown(first))
+            yield ContractViolation(
+                what="read_state", message="gives another state when asked again", state=_shown(first)
+            )
 
 
-def _predicates(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _predicates(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     for what, judge in predicates(task):
         yield from _purity(what, judge, trials.moves)
 
 
-def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[BrokenPromise]:
+def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[ContractViolation]:
     """Ask about the same moves in several ways; the first answer that differs is reported."""
     n = len(moves.state)
     numbers = np.arange(n)
-    ways = {
+    orders = {
         "in one batch": numbers,
         "in the same batch again": numbers,
         "in reverse order": numbers[::-1],
@@ -106,7 +110,7 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
         "in a batch of shape (2, n)": np.stack([numbers, numbers]),
     }
     some = range(0, n, max(n // N_ALONE, 1))
-    questions = [*ways.items(), *(("alone", np.array(i)) for i in some)]
+    questions = [*orders.items(), *(("alone", np.array(i)) for i in some)]
     first: np.ndarray | None = None
     for way, chosen in questions:
         shown = Move(*(np.array(part[chosen]) for part in moves))
@@ -114,10 +118,10 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
         try:
             answer = np.asarray(fn(asked))
         except users_errors() as error:
-            yield BrokenPromise(what=what, message=f"{_raised(error)}, when asked {way}")
+            yield ContractViolation(what=what, message=f"{_raised(error)}, when asked {way}")
             return
         if answer.shape != chosen.shape or answer.dtype != bool:
-            yield BrokenPromise(
+            yield ContractViolation(
                 what=what,
                 message=f"answered {answer.dtype} of shape {answer.shape} when asked {way}, for states of shape "
                 f"{chosen.shape} × (d,): answer one bool for each; index the last axis of the state (state[..., 0])",
@@ -126,12 +130,14 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
         for mine, theirs in zip(shown, asked, strict=True):
             if not same(mine, theirs):
                 where = far_apart(mine, theirs, chosen.shape)
-                yield BrokenPromise(what=what, message="changed what it was shown", state=_shown(shown.state[where]))
+                yield ContractViolation(
+                    what=what, message="changed what it was shown", state=_shown(shown.state[where])
+                )
                 return
         first = answer if first is None else first
         if not np.array_equal(answer, first[chosen]):
             where = far_apart(answer, first[chosen], chosen.shape)
-            yield BrokenPromise(
+            yield ContractViolation(
                 what=what,
                 message=f"answered {answer[where]} when asked {way} and {first[chosen][where]} in one batch: the "
                 f"answer must follow from the state alone",
@@ -140,38 +146,40 @@ def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[Bro
             return
 
 
-def _model(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
-    """Random play in the environment is what the model says, and so is that of the twin."""
+def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
+    """Random play in the environment is what the model says, and so is that of the JAX environment."""
     model = model_of(task)
     if model is None:
         return
-    if found := disagreement(task, model, trials.seen.ways, trials.seen.starts):
-        yield BrokenPromise(what="the model", message=found.message, state=_shown(found.state))
-    if task.twin is not None and not found:
-        twins = twin_excursions(task, trials.seed)
-        if found := disagreement(task, model, twins.ways):
-            yield BrokenPromise(what="the twin", message=found.message, state=_shown(found.state))
+    if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts):
+        yield ContractViolation(what="the model", message=found.message, state=_shown(found.state))
+    if task.jax_env is not None and not found:
+        compiled = jax_excursions(task, trials.seed)
+        if found := disagreement(task, model, compiled.episodes):
+            yield ContractViolation(what="the JAX environment", message=found.message, state=_shown(found.state))
 
 
-def _starts(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _starts(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """A rescue answers a move: whoever starts inside a trigger set, or in danger, is not rescued from there."""
     for name, danger in task.dangers.items():
         for start in trials.starts[np.asarray(danger(standing(trials.starts)))]:
-            yield BrokenPromise(what=f"danger '{name}'", message="holds where an episode starts", state=_shown(start))
+            yield ContractViolation(
+                what=f"danger '{name}'", message="holds where an episode starts", state=_shown(start)
+            )
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             for start in trials.starts[np.asarray(trigger(trials.starts))]:
                 what, message = f"trigger '{name}' of '{intervention.name}'", "holds where an episode starts"
-                yield BrokenPromise(what=what, message=message, state=_shown(start))
+                yield ContractViolation(what=what, message=message, state=_shown(start))
 
 
-def _resets(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _resets(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     for intervention in task.interventions:
         if isinstance(intervention.reset, Place):
             yield from _placing(f"reset of '{intervention.name}'", intervention, intervention.reset, trials)
 
 
-def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials) -> Iterator[BrokenPromise]:
+def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials) -> Iterator[ContractViolation]:
     rng = generator(trials.seed, what)
     for state, history in trials.triggered(intervention, reset.n_history):
         u = rng.random(reset.n_uniforms)
@@ -179,7 +187,7 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
         try:
             put, again = np.asarray(reset.fn(*given)), reset.fn(state.copy(), history.copy(), u.copy())
         except users_errors() as error:
-            yield BrokenPromise(what=what, message=_raised(error), state=_shown(state))
+            yield ContractViolation(what=what, message=_raised(error), state=_shown(state))
             return
         if put.shape != state.shape:
             message = f"answered shape {put.shape} for a state of shape {state.shape}: answer a state"
@@ -195,53 +203,53 @@ def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials
             message = f"put the student into {_short(put)}, which is in danger"
         else:
             continue
-        yield BrokenPromise(what=what, message=message, state=_shown(state))
+        yield ContractViolation(what=what, message=message, state=_shown(state))
 
 
-def _restoring(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _restoring(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """Put a second environment, which went elsewhere, to where the first one is; then both must go on alike."""
     for situation in trials.situations(N_SITUATIONS):
         state = situation.state
-        elsewhere = trials.wander(situation.moment.seed)
+        second = trials.wander(situation.point.seed)
         given = state.copy()
-        seen = task.place(elsewhere, given)
-        now = np.array(task.read_state(elsewhere))
+        seen = task.place(second, given)
+        now = np.array(task.read_state(second))
         if not same(given, state):
             message = "changed the state it was given"
-        elif difference := trials.difference(Follow(state, 0.0, False), Follow(now, 0.0, False)):
+        elif difference := trials.difference(Move(state, 0.0, False), Move(now, 0.0, False)):
             message = f"led elsewhere: {difference}"
         elif not similar(flat(situation.observation), flat(seen), tolerance=trials.tolerance):
             message = f"showed the observation {_short(seen)}, but {_short(situation.observation)} is seen there"
-        elif parting := _parting(trials, situation, elsewhere):
+        elif parting := _parting(trials, situation, second):
             message = f"forgets something: {parting} (a clock or another hidden variable belongs into the state)"
         else:
             continue
-        yield BrokenPromise(what="place", message=message, state=_shown(state))
+        yield ContractViolation(what="place", message=message, state=_shown(state))
 
 
-def _parting(trials: Trials, situation: Situation, elsewhere: Any) -> str | None:
-    """Where the ways of two environments part that should be in the same state; None where they do not."""
-    actions = trials.some_actions(situation.moment)
-    parting = trials.parting(trials.follow(situation.env, actions), trials.follow(elsewhere, actions))
-    if parting is None or trials.luck_is_known(situation.moment, actions):
+def _parting(trials: Trials, situation: Situation, second: Any) -> str | None:
+    """Where two environments part that should be in the same state; None where they do not."""
+    actions = trials.some_actions(situation.point)
+    parting = trials.parting(trials.follow(situation.env, actions), trials.follow(second, actions))
+    if parting is None or trials.randomness_is_known(situation.point, actions):
         return parting
-    if trials.warns_of_luck():
+    if trials.warns_of_randomness():
         log.warning("%s: random numbers cannot be made equal: what follows `place` was not compared", trials.task.name)
     return None
 
 
-def _solitude(task: Task, trials: Trials) -> Iterator[BrokenPromise]:
+def _solitude(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """Predicates, resets and other environments leave an environment where it is."""
-    for moment, env, state, _ in trials.situations(N_SITUATIONS):
+    for point, env, state, _ in trials.situations(N_SITUATIONS):
         for intervention in task.interventions:
             intervention.triggered(np.array(task.read_state(env))[None])
         if not same(state, task.read_state(env)):
             message = "a trigger moved it"
-            yield BrokenPromise(what="the environment", message=message, state=_shown(state))
-        trials.wander(moment.seed + 1)
+            yield ContractViolation(what="the environment", message=message, state=_shown(state))
+        trials.wander(point.seed + 1)
         if not same(state, task.read_state(env)):
             message = "moved when another environment was stepped: they share something"
-            yield BrokenPromise(what="the environment", message=message, state=_shown(state))
+            yield ContractViolation(what="the environment", message=message, state=_shown(state))
 
 
 def _raised(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.audit.play import Arena, Episode, Turn
+from cisr.audit.play import Arena, Episode, RecordedStep
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -37,7 +37,7 @@ class Counterexample:
     def __str__(self) -> str:
         episode = self.episode
         return (
-            f"{episode.danger} in step {len(episode.turns)} under '{self.intervention}', after {episode.rescues} "
+            f"{episode.danger} in step {len(episode.steps)} under '{self.intervention}', after {episode.rescues} "
             f"rescues, caused by {self.attacker} play from seed {episode.seed}"
         )
 
@@ -57,13 +57,13 @@ class Counterexample:
             "start": self.episode.start.tolist(),
             "turns": [
                 {
-                    "action": turn.action,
-                    "reward": turn.reward,
-                    "state": turn.state.tolist(),
-                    "rescued": turn.rescued,
-                    "put_to": None if turn.put_to is None else turn.put_to.tolist(),
+                    "action": step.action,
+                    "reward": step.reward,
+                    "state": step.state.tolist(),
+                    "rescued": step.rescued,
+                    "put_to": None if step.put_to is None else step.put_to.tolist(),
                 }
-                for turn in self.episode.turns
+                for step in self.episode.steps
             ],
         }
 
@@ -119,7 +119,7 @@ class Reciting:
     """Does what is written; beyond the end of the file it repeats the last action, which no longer matters."""
 
     def __init__(self, episode: Episode) -> None:
-        self._actions = [turn.action for turn in episode.turns]
+        self._actions = [step.action for step in episode.steps]
 
     def begin(self, seed: int) -> None:
         self._next = 0
@@ -133,13 +133,13 @@ class Reciting:
 def _difference(file: Episode, now: Episode) -> str | None:
     if not _same(file.start, now.start):
         return f"the episode starts in {now.start.tolist()}; the file says {file.start.tolist()}"
-    for number, (said, got) in enumerate(zip(file.turns, now.turns, strict=False), start=1):
+    for number, (said, got) in enumerate(zip(file.steps, now.steps, strict=False), start=1):
         for what in ("state", "reward", "rescued", "put_to"):
             if not _same(getattr(said, what), getattr(got, what)):
-                shown = [np.asarray(getattr(turn, what)).tolist() for turn in (got, said)]
+                shown = [np.asarray(getattr(step, what)).tolist() for step in (got, said)]
                 return f"step {number}: {what} is {shown[0]}; the file says {shown[1]}"
-    if len(file.turns) != len(now.turns):
-        return f"the episode ends after {len(now.turns)} steps; the file says {len(file.turns)}"
+    if len(file.steps) != len(now.steps):
+        return f"the episode ends after {len(now.steps)} steps; the file says {len(file.steps)}"
     if file.danger != now.danger:
         return f"the episode ends with danger {now.danger}; the file says {file.danger}"
     return None
@@ -158,20 +158,20 @@ def _from_json(fields: Any, path: Path | str) -> Counterexample:
     if fields.get("version") != VERSION:
         raise ConfigError(f"{path} has version {fields.get('version')} of its format: this program reads {VERSION}.")
     try:
-        turns = tuple(
-            Turn(
-                action=turn["action"],
-                reward=float(turn["reward"]),
-                state=_vector(turn["state"]),
-                rescued=bool(turn["rescued"]),
-                put_to=None if turn["put_to"] is None else _vector(turn["put_to"]),
+        steps = tuple(
+            RecordedStep(
+                action=step["action"],
+                reward=float(step["reward"]),
+                state=_vector(step["state"]),
+                rescued=bool(step["rescued"]),
+                put_to=None if step["put_to"] is None else _vector(step["put_to"]),
             )
-            for turn in fields["turns"]
+            for step in fields["turns"]
         )
-        if not turns:
+        if not steps:
             raise ValueError("it has no turns")
         episode = Episode(
-            seed=check_seed(fields["seed"]), start=_vector(fields["start"]), turns=turns, danger=fields["danger"]
+            seed=check_seed(fields["seed"]), start=_vector(fields["start"]), steps=steps, danger=fields["danger"]
         )
         names = {name: str(fields[name]) for name in ("task", "scale", "intervention", "attacker")}
         return Counterexample(**names, episode=episode)

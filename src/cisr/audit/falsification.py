@@ -62,11 +62,11 @@ class Training:
     """What it took to train the attacker; failures seen here are in no bound."""
 
     students: int
-    lane: str
+    backend: str
     steps: int
     """Environment steps, scouting included."""
     failures: int
-    """While students learned. On the compiled lane they are failures of the twin, and refute nothing by themselves."""
+    """While students learned. On the compiled backend they are the JAX environment's, which refute nothing."""
     scouting_failures: int
     """Among the random episodes on Gymnasium that training began with."""
     counterexamples: tuple[Counterexample, ...]
@@ -75,12 +75,12 @@ class Training:
     @property
     def failed(self) -> bool:
         """Was there a failure on a real environment?"""
-        return self.scouting_failures > 0 or (self.failures > 0 and self.lane == "gymnasium")
+        return self.scouting_failures > 0 or (self.failures > 0 and self.backend == "gymnasium")
 
     def to_json(self) -> dict[str, Any]:
         return {
             "students": self.students,
-            "lane": self.lane,
+            "backend": self.backend,
             "steps": self.steps,
             "failures": self.failures,
             "scouting_failures": self.scouting_failures,

@@ -106,9 +106,9 @@ def _generate(process: Process, limits: np.ndarray, columns: list[np.ndarray], *
         weights = np.concatenate([[0.0 if elastic else 1.0], -prices])
         column = best(process, prices, weights[0])
         bound = min(bound, float(weights @ column + prices @ limits))
-        settled = bound - value <= PRECISION * _scale(columns)
+        converged = bound - value <= PRECISION * _scale(columns)
         known = any(np.array_equal(column, other) for other in columns)  # no better, but for rounding
-        if settled or known or len(columns) >= MAX_COLUMNS:
+        if converged or known or len(columns) >= MAX_COLUMNS:
             return Optimum(value=value, bound=max(bound, value))
         columns.append(column)
 

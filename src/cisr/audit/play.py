@@ -28,7 +28,7 @@ Script = Callable[[np.ndarray], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class RecordedStep:
     """One recorded step."""
 
     action: Any
@@ -37,7 +37,7 @@ class Turn:
     state: np.ndarray
     """(d,) the state moved to, before any rescue."""
     rescued: bool
-    """Whether the trigger fired, be it too late."""
+    """Whether the trigger fired, even too late."""
     put_to: np.ndarray | None
     """(d,) where the rescue put the student; None where nobody was put anywhere."""
 
@@ -49,14 +49,14 @@ class Episode:
     seed: int
     start: np.ndarray
     """(d,)"""
-    turns: tuple[Turn, ...]
+    steps: tuple[RecordedStep, ...]
     danger: str | None
     """The danger that ended it, or None."""
 
     @property
     def rescues(self) -> int:
         """How often the student was put somewhere."""
-        return sum(turn.put_to is not None for turn in self.turns)
+        return sum(step.put_to is not None for step in self.steps)
 
 
 class Attacker(Protocol):
@@ -135,18 +135,18 @@ class Arena:
 
     def play(self, attacker: Attacker, seed: int, who: str = "An attacker") -> Episode:
         """An episode to its end; it is a function of the attacker, called `who`, and the seed."""
-        turns: list[Turn] = []
+        steps: list[RecordedStep] = []
         try:
-            return self._play(attacker, seed, turns, who)
+            return self._play(attacker, seed, steps, who)
         except CisrError:
             raise
         except users_errors() as error:
             raise TaskError(
                 f"Task '{self._task.name}' under '{self._cmdp.intervention.name}' raised {type(error).__name__} at "
-                f"step {len(turns) + 1} of the episode with seed {seed}: {words_of(error)}"
+                f"step {len(steps) + 1} of the episode with seed {seed}: {words_of(error)}"
             ) from error
 
-    def _play(self, attacker: Attacker, seed: int, turns: list[Turn], who: str) -> Episode:
+    def _play(self, attacker: Attacker, seed: int, steps: list[RecordedStep], who: str) -> Episode:
         observation, _ = self._cmdp.restart(0, seed)
         start = state = np.array(self._task.read_state(self.env))
         attacker.begin(derive_seed(seed, "attacker"))  # seeded alike, its draws would follow the environment's
@@ -156,8 +156,8 @@ class Arena:
             seen = self._cmdp.transition
             put = bool(seen.rescued[0]) and not step.terminated[0]
             state = np.array(seen.after[0] if put else seen.move.state[0])
-            turns.append(
-                Turn(
+            steps.append(
+                RecordedStep(
                     action=action.tolist(),
                     reward=float(step.reward[0]),
                     state=np.array(seen.move.state[0]),
@@ -169,7 +169,7 @@ class Arena:
             if step.terminated[0] or step.truncated[0]:
                 outcome = self._task.outcome(step.outcomes[0].tolist())
                 danger = outcome if outcome in self._task.dangers else None
-                return Episode(seed=seed, start=start, turns=tuple(turns), danger=danger)
+                return Episode(seed=seed, start=start, steps=tuple(steps), danger=danger)
 
     def _checked(self, action: Any, who: str) -> np.ndarray:
         try:

@@ -22,7 +22,7 @@ from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
 from cisr.training.classroom import check_workers
 
 if TYPE_CHECKING:
-    from cisr.audit.contracts import BrokenPromise
+    from cisr.audit.contracts import ContractViolation
     from cisr.audit.counterexample import Counterexample
     from cisr.audit.falsification import Falsification
     from cisr.audit.play import Script
@@ -69,7 +69,7 @@ class AuditReport:
     verdicts: tuple[Verdict, ...]
     exact: ExactAudit | None
     """Proofs and numbers, for a finite task that breaks no promise."""
-    broken: tuple[BrokenPromise, ...]
+    broken: tuple[ContractViolation, ...]
     """Promises that the task's code breaks: where there are any, nothing is certified."""
     promises_checked: bool
     """False where there is no Gymnasium to check them with."""
@@ -127,7 +127,7 @@ def audit(
     budget: int = 100_000,
     confidence: float = 0.95,
     seed: int = 0,
-    lane: str = "auto",
+    backend: str = "auto",
     attackers: Mapping[str, Script] | None = None,
     n_workers: int | None = None,
     step_timeout: float = STEP_TIMEOUT,
@@ -143,7 +143,13 @@ def audit(
     confidence, seed, budget = check_confidence(confidence), check_seed(seed), check_budget(budget)
     check_workers(n_workers)
     check_attackers(attackers)
-    attack = {"confidence": confidence, "seed": seed, "lane": lane, "attackers": attackers, "n_workers": n_workers}
+    attack = {
+        "confidence": confidence,
+        "seed": seed,
+        "backend": backend,
+        "attackers": attackers,
+        "n_workers": n_workers,
+    }
     return _audit_apart(task, interventions, {"budget": budget, **attack}, progress, n_workers, step_timeout, SHARED)
 
 
@@ -192,7 +198,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], prog
         task.intervention(name)
     playable = importlib.util.find_spec("gymnasium") is not None
     notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
-    broken: tuple[BrokenPromise, ...] = ()
+    broken: tuple[ContractViolation, ...] = ()
     if playable:
         from cisr.audit.contracts import check_task
 

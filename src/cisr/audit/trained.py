@@ -22,8 +22,8 @@ from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.load_student import load_student
 from cisr.students.config import StudentConfig, student_of
-from cisr.training import Batching, Classroom, Enrolment, Lesson, Progress, Transcript
-from cisr.training.setup import choose_lane
+from cisr.training import Batching, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
+from cisr.training.setup import choose_backend
 
 if TYPE_CHECKING:
     from cisr.students.student import Student
@@ -53,10 +53,10 @@ class Trained:
     attacker: TrainedAttacker | None
     """None where no student got through its training."""
     students: int
-    lane: str
+    backend: str
     steps: int
     failures: int
-    """On the lane; those of `scouted` not among them."""
+    """On the backend; those of `scouted` not among them."""
     scouted: tuple[Episode, ...]
     """Random and sticky episodes on Gymnasium that training began with."""
     errors: tuple[str, ...]
@@ -68,21 +68,21 @@ def train_attacker(
     *,
     budget: int,
     seed: int,
-    lane: str = "auto",
+    backend: str = "auto",
     n_workers: int | None = None,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> Trained:
     """Spend about `budget` steps on students that learn to fail; the one that failed most in the end is kept."""
     scouted = scout(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), progress)
-    steps = sum(len(episode.turns) for episode in scouted)
+    steps = sum(len(episode.steps) for episode in scouted)
     n_students, config = plan_training(task, budget - steps)
-    lesson = Lesson(
+    setup = TrainingSetup(
         task=hostile_task(task, intervention, scouted),
-        lane=choose_lane(task, lane),
+        backend=choose_backend(task, backend),
         evaluate_under=_one_step(intervention).name,
     )
-    enrolments = [
-        Enrolment(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
+    students = [
+        StudentSpec(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
         for name, settings in (
             (f"attacker {k}", replace(config, ent_coef=ENTROPIES[k % len(ENTROPIES)])) for k in range(n_students)
         )
@@ -95,16 +95,16 @@ def train_attacker(
     with (
         Store(None) as store,
         Classroom(
-            lesson, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), listener=listen
+            setup, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), listener=listen
         ) as room,
     ):
-        taught = list(room.teach(enrolments))
+        taught = list(room.teach(students))
         sound = [transcript for transcript in taught if transcript.error is None]
-        student = load_student(store, lesson.task, max(sound, key=_promise).name) if sound else None
+        student = load_student(store, setup.task, max(sound, key=_promise).name) if sound else None
     return Trained(
         attacker=None if student is None else TrainedAttacker(student),
         students=n_students,
-        lane=lesson.lane,
+        backend=setup.backend,
         scouted=tuple(scouted),
         steps=steps + sum(_steps(transcript) for transcript in taught),
         failures=sum(_failures(transcript) for transcript in taught),
@@ -141,9 +141,9 @@ def scout(
     episodes: list[Episode] = []
     with Arena(task, intervention) as arena:
         attackers = (RandomAttacker(arena.space), StickyAttacker(arena.space, task.horizon_under(intervention)))
-        while len(episodes) < 2 or sum(len(e.turns) for e in episodes) < budget:
+        while len(episodes) < 2 or sum(len(e.steps) for e in episodes) < budget:
             episodes.append(arena.play(attackers[len(episodes) % 2], derive_seed(seed, len(episodes))))
-            progress(len(episodes[-1].turns))
+            progress(len(episodes[-1].steps))
     return episodes
 
 
@@ -170,9 +170,9 @@ def _one_step(intervention: Intervention) -> Intervention:
 
 def hostile_reward(scouted: Sequence[Episode], horizon: int) -> Callable[[Transition], Array]:
     """What attackers are paid: failures, and hints that are worth at most half of one."""
-    turns = [turn for episode in scouted for turn in episode.turns]
-    states = np.array([turn.state for turn in turns])
-    rescued = np.array([turn.state for turn in turns if turn.rescued])[:MOST_TARGETS]
+    steps = [step for episode in scouted for step in episode.steps]
+    states = np.array([step.state for step in steps])
+    rescued = np.array([step.state for step in steps if step.rescued])[:MOST_TARGETS]
     lead = novelty_by_count(states) if _numbered(states) else lead_by_distance(states, rescued)
 
     def pay(transition: Transition) -> Array:

@@ -23,7 +23,7 @@ CONTINUATION = 15
 """Steps for which two environments are compared."""
 
 
-class Moment(NamedTuple):
+class EpisodePoint(NamedTuple):
     """A point of an episode: how to get there, and the state met there."""
 
     seed: int
@@ -32,24 +32,16 @@ class Moment(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """An environment in the middle of an episode. Environments that ignore their seeds are not quite at the moment."""
+    """An environment in the middle of an episode. Environments that ignore their seeds are not quite at the point."""
 
-    moment: Moment
+    point: EpisodePoint
     env: Env
     state: np.ndarray  # (d,)
     observation: Any
 
 
-class Follow(NamedTuple):
-    """What one step led to."""
-
-    state: np.ndarray  # (d,)
-    reward: float
-    terminated: bool
-
-
 class Trials:
-    """Episodes of random play in M, and environments that are brought back to moments of them. Use it as a context."""
+    """Episodes of random play in M, and environments that are brought back to points of them. Use it as a context."""
 
     def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, *, modelled: bool = False) -> None:
         self.task = task
@@ -57,7 +49,7 @@ class Trials:
         self.tolerance = tolerance
         self._warned = False
         self._first, self._second = task.make_env(), task.make_env()
-        self._episodes: list[list[Moment]] = []  # each from its start; the last moment ended it
+        self._episodes: list[list[EpisodePoint]] = []  # each from its start; the last point ended it
         self._moves: list[Move] = []
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
@@ -93,12 +85,12 @@ class Trials:
         player = StickyAttacker(env.action_space, task.horizon) if sticky else RandomAttacker(env.action_space)
         player.begin(derive_seed(seed, "player"))
         observation, _ = env.reset(seed=seed)
-        episode = [Moment(seed, (), np.array(task.read_state(env)))]
+        episode = [EpisodePoint(seed, (), np.array(task.read_state(env)))]
         for _ in range(task.horizon):
             before = episode[-1]
             action = player.act(observation, before.state)
             observation, reward, terminated, truncated, _ = env.step(action)
-            now = Moment(seed, (*before.actions, action), np.array(task.read_state(env)))
+            now = EpisodePoint(seed, (*before.actions, action), np.array(task.read_state(env)))
             episode.append(now)
             move = Move(now.state, float(reward), bool(terminated))
             self._moves.append(move)
@@ -115,20 +107,20 @@ class Trials:
 
     def situations(self, n: int) -> Iterator[Situation]:
         """The first environment in about n situations, one after the other, spread over all episodes."""
-        running = [moment for episode in self._episodes for moment in episode[:-1]]
+        running = [point for episode in self._episodes for point in episode[:-1]]
         for i in sorted({int(i) for i in np.linspace(0, len(running) - 1, n)}):
             situation = self._reach(running[i])
             if situation is not None:
                 yield situation
 
-    def _reach(self, moment: Moment) -> Situation | None:
-        """Back to a moment by the same seed and actions, or near it; None where the episode ends on the way."""
-        observation, _ = self._first.reset(seed=moment.seed)
-        for action in moment.actions:
+    def _reach(self, point: EpisodePoint) -> Situation | None:
+        """Back to a point by the same seed and actions, or near it; None where the episode ends on the way."""
+        observation, _ = self._first.reset(seed=point.seed)
+        for action in point.actions:
             observation, _, terminated, truncated, _ = self._first.step(action)
             if terminated or truncated:
                 return None
-        return Situation(moment, self._first, np.array(self.task.read_state(self._first)), observation)
+        return Situation(point, self._first, np.array(self.task.read_state(self._first)), observation)
 
     def wander(self, seed: int) -> Env:
         """The second environment, a few steps away from its start."""
@@ -141,67 +133,67 @@ class Trials:
                 env.reset(seed=seed)
         return env
 
-    def some_actions(self, moment: Moment) -> list[Any]:
+    def some_actions(self, point: EpisodePoint) -> list[Any]:
         player = StickyAttacker(self._first.action_space, CONTINUATION)
-        player.begin(derive_seed(moment.seed, len(moment.actions)))
-        return [player.act(moment.state, moment.state) for _ in range(CONTINUATION)]
+        player.begin(derive_seed(point.seed, len(point.actions)))
+        return [player.act(point.state, point.state) for _ in range(CONTINUATION)]
 
     def triggered(self, intervention: Intervention, n_history: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """States (d,) in the trigger set, with the n non-trigger states (n, d) before each."""
         for episode in self._episodes:
-            fired = np.asarray(intervention.triggered(np.array([moment.state for moment in episode])))
+            fired = np.asarray(intervention.triggered(np.array([point.state for point in episode])))
             past = [episode[0].state]
-            for moment, inside in zip(episode[1:], fired[1:], strict=True):
+            for point, inside in zip(episode[1:], fired[1:], strict=True):
                 if inside:
-                    yield moment.state, np.array([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])
+                    yield point.state, np.array([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])
                 else:
-                    past.append(moment.state)
+                    past.append(point.state)
 
-    def follow(self, env: Env, actions: Sequence[Any]) -> list[Follow]:
+    def follow(self, env: Env, actions: Sequence[Any]) -> list[Move]:
         """Step until the actions or the episode end, with the same random numbers every time.
 
         Time limits are no part of a state, so `truncated` is not looked at.
         """
-        steps: list[Follow] = []
-        share_luck(env, self.seed)
-        with _global_luck(self.seed):
+        steps: list[Move] = []
+        share_randomness(env, self.seed)
+        with _global_randomness(self.seed):
             for action in actions:
                 _, reward, terminated, _, _ = env.step(action)
-                steps.append(Follow(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
+                steps.append(Move(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
                 if terminated:
                     break
         return steps
 
-    def luck_is_known(self, moment: Moment, actions: Sequence[Any]) -> bool:
+    def randomness_is_known(self, point: EpisodePoint, actions: Sequence[Any]) -> bool:
         """Are random numbers the same every time? Then episodes go on alike that were seeded differently and placed in
         the same state, and so do repetitions of one episode."""
 
-        def placed(seed: int) -> list[Follow]:
+        def placed(seed: int) -> list[Move]:
             self._second.reset(seed=seed)
-            self.task.place(self._second, moment.state.copy())
+            self.task.place(self._second, point.state.copy())
             return self.follow(self._second, actions)
 
-        def repeated() -> list[Follow]:
-            situation = self._reach(moment)
+        def repeated() -> list[Move]:
+            situation = self._reach(point)
             return self.follow(situation.env, actions) if situation else []
 
-        seeds = (moment.seed, moment.seed + 1)
+        seeds = (point.seed, point.seed + 1)
         return self.parting(*map(placed, seeds)) is None and self.parting(repeated(), repeated()) is None
 
-    def warns_of_luck(self) -> bool:
+    def warns_of_randomness(self) -> bool:
         """True the first time."""
         first, self._warned = not self._warned, True
         return first
 
-    def parting(self, expected: Sequence[Follow], got: Sequence[Follow]) -> str | None:
-        """Where two ways part, in words; None where they are the same."""
+    def parting(self, expected: Sequence[Move], got: Sequence[Move]) -> str | None:
+        """Where two episodes part, in words; None where they are the same."""
         for number, (one, other) in enumerate(zip(expected, got, strict=False), start=1):
             difference = self.difference(one, other)
             if difference:
                 return f"{number} step{'s' * (number > 1)} later {difference}"
         return None
 
-    def difference(self, expected: Follow, got: Follow) -> str | None:
+    def difference(self, expected: Move, got: Move) -> str | None:
         """The first number that differs by more than simulators in single precision lose.
 
         That is measured by the number itself and by how much it varies in random play.
@@ -216,7 +208,7 @@ class Trials:
         return f"{what} is {other[k]:.6g} instead of {one[k]:.6g}"
 
 
-def share_luck(env: Env, seed: int) -> None:
+def share_randomness(env: Env, seed: int) -> None:
     """Give all random generators that can be found in an environment and its wrappers a fresh state."""
     layer: Any = env
     while True:
@@ -239,7 +231,7 @@ def _fresh(value: Any, seed: int) -> Any:
 
 
 @contextmanager
-def _global_luck(seed: int) -> Iterator[None]:
+def _global_randomness(seed: int) -> Iterator[None]:
     """The generators of the whole process from a seed, and back as they were afterwards."""
     kept, kept_numpy = random.getstate(), np.random.get_state()
     random.seed(seed)

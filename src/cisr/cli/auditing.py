@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from cisr.cli.console import (
+    Backend,
+    BackendOption,
     JsonOption,
-    Lane,
-    LaneOption,
     PapersStudentOption,
     Scale,
     ScaleOption,
@@ -44,7 +44,7 @@ def audit(
     ] = None,
     student: PapersStudentOption = None,
     scale: ScaleOption = Scale.paper,
-    lane: LaneOption = Lane.auto,
+    backend: BackendOption = Backend.auto,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +77,7 @@ def audit(
             budget=budget,
             confidence=confidence,
             seed=seed,
-            lane=lane.value,
+            backend=backend.value,
             n_workers=workers,
             step_timeout=step_timeout,
             progress=progress,

@@ -13,13 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from cisr.cli.console import (
+    Backend,
+    BackendOption,
     BatchOption,
-    Evaluation,
-    EvaluationOption,
     FreshOption,
     JsonOption,
-    Lane,
-    LaneOption,
+    SafeEvaluationOption,
     Scale,
     ScaleOption,
     SeedOption,
@@ -60,7 +59,7 @@ def compare(
     students: Annotated[int, typer.Option(help="New students under each curriculum.")] = 10,
     scale: ScaleOption = Scale.paper,
     student: StudentOption = None,
-    lane: LaneOption = Lane.auto,
+    backend: BackendOption = Backend.auto,
     store: StoreOption = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this PNG or PDF.")] = None,
     video: Annotated[
@@ -81,7 +80,7 @@ def compare(
     deploy_each_unit: Annotated[
         bool, typer.Option(help="Also deploy after each unit, for analysis; unsafe on real systems.")
     ] = False,
-    evaluate_in: EvaluationOption = Evaluation.M,
+    evaluate_safely: SafeEvaluationOption = False,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
@@ -93,8 +92,8 @@ def compare(
     from cisr.experiments import differences
     from cisr.experiments.compare import check_n_students
     from cisr.experiments.compare import compare as run_comparison
-    from cisr.view.elsewhere import students_in
-    from cisr.view.figures import check_picture, check_scenery, learning_curves, students_rescues
+    from cisr.view.external_students import students_in
+    from cisr.view.figures import check_picture, check_state_plot, learning_curves, students_rescues
     from cisr.view.film import check_film, film, median_student
     from cisr.view.progress import Meter
     from cisr.view.tables import comparison_table, differences_table
@@ -104,14 +103,14 @@ def compare(
     for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
-    under = "none" if evaluate_in is Evaluation.M else str(task.safe_evaluation)
+    under = str(task.safe_evaluation) if evaluate_safely else "none"
     elsewhere = students_in(against, task.name, list(policies), under) if against is not None else {}
     path = store or default_store(task, usual_kind(task_name), seed)
     for picture in (figure, trajectories):
         if picture is not None:
             check_picture(picture)
     if trajectories is not None:
-        check_scenery(task)
+        check_state_plot(task)
     targets = {"--store": path, "--figure": figure, "--video": video, "--trajectories": trajectories}
     read = [Path(text) for text in curricula if os.path.isfile(text)] + ([] if against is None else [against])
     check_targets({**targets, "--json": json_path}, read)
@@ -132,8 +131,8 @@ def compare(
                 n_students=students,
                 store=opened,
                 seed=seed,
-                lane=lane.value,
-                evaluate_in=evaluate_in.value,
+                backend=backend.value,
+                evaluate_safely=evaluate_safely,
                 deploy_each_unit=deploy_each_unit,
                 n_workers=workers,
                 step_timeout=step_timeout,

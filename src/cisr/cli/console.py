@@ -18,11 +18,15 @@ from cisr.core.task import Task
 from cisr.system.files import plain, write_text
 from cisr.system.interrupts import leaving
 
+EARLIER_OPTIONS = {"lane": "backend", "lanes": "backends"}
+"""What options were called before 0.2; to be forgotten with the next release."""
+
 app = typer.Typer(
     help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"token_normalize_func": lambda name: EARLIER_OPTIONS.get(name, name)},
 )
 
 
@@ -42,15 +46,15 @@ class Scale(StrEnum):
     quick = "quick"
 
 
-class Lane(StrEnum):
+class Backend(StrEnum):
     auto = "auto"
     compiled = "compiled"
     gymnasium = "gymnasium"
 
 
 class TeacherKind(StrEnum):
-    paper = "paper"
-    ours = "ours"
+    top_two = "top-two"
+    gp_ucb = "gp-ucb"
     random = "random"
 
 
@@ -58,11 +62,6 @@ class Way(StrEnum):
     paper = "paper"
     ours = "ours"
     both = "both"
-
-
-class Evaluation(StrEnum):
-    M = "M"
-    M0 = "M0"
 
 
 TaskName = Annotated[
@@ -96,7 +95,9 @@ PapersStudentOption = Annotated[
 ]
 
 
-LaneOption = Annotated[Lane, typer.Option(help="Where experience comes from; auto is compiled where the task can.")]
+BackendOption = Annotated[
+    Backend, typer.Option(help="Where experience comes from; auto is compiled where the task can.")
+]
 
 
 StoreOption = Annotated[
@@ -150,8 +151,11 @@ FreshOption = Annotated[
 ]
 
 
-EvaluationOption = Annotated[
-    Evaluation, typer.Option(help="Score final policies in the task itself (M) or under its safe evaluation (M0).")
+SafeEvaluationOption = Annotated[
+    bool,
+    typer.Option(
+        "--evaluate-safely", help="Score final policies under the task's safe evaluation M_0, not in the task itself."
+    ),
 ]
 
 

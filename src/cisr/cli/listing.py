@@ -61,19 +61,19 @@ def bench(
     intervention: Annotated[
         str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="Turns that each lane gets.")] = 3,
+    repetitions: Annotated[int, typer.Option(help="Turns that each backend gets.")] = 3,
     seconds: Annotated[float, typer.Option(help="Time measured in each turn, at least.")] = 20.0,
     students: Annotated[
         int | None,
         typer.Option(help="Students in a batch. (default: 4 on each core, 256 on an accelerator)", show_default=False),
     ] = None,
-    lanes: Annotated[
+    backends: Annotated[
         str, typer.Option(help="What to measure, with commas between.")
     ] = "compiled,gymnasium,sb3,sb3-plain",
     seed: SeedOption = 0,
     json_path: JsonOption = None,
 ) -> None:
-    """Measure how fast students learn on each lane and by Stable-Baselines3, on the same work."""
+    """Measure how fast students learn on each backend and by Stable-Baselines3, on the same work."""
     from cisr.experiments.bench import bench as measure
     from cisr.view.bench_table import throughput_table, what_is_compared
 
@@ -81,7 +81,7 @@ def bench(
     found = measure(
         get_task(task_name, scale.value, student or papers_kind(task_name, scale.value)),
         intervention=intervention,
-        lanes=[lane.strip() for lane in lanes.split(",")],
+        backends=[backend.strip() for backend in backends.split(",")],
         repetitions=repetitions,
         seconds=seconds,
         students=students,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cisr.cli.console import (
+    Backend,
+    BackendOption,
     BatchOption,
     FreshOption,
     JsonOption,
-    Lane,
-    LaneOption,
     PapersStudentOption,
     Scale,
     ScaleOption,
@@ -80,7 +80,7 @@ def reproduce(
     ] = None,
     scale: ScaleOption = Scale.paper,
     student: PapersStudentOption = None,
-    lane: LaneOption = Lane.auto,
+    backend: BackendOption = Backend.auto,
     store: StoreOption = None,
     figure: Annotated[
         Path | None,
@@ -106,7 +106,7 @@ def reproduce(
     check_seed(seed)
     reproduction.check_n_teachers(teachers)
     check_n_students(students, teachers)
-    shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "lane": lane.value, "batch": batch}
+    shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "backend": backend.value, "batch": batch}
     done: dict[Way, Reproduction] = {}
     began = time.monotonic()
     with interruptible(), ExitStack() as stack:

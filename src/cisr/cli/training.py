@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from cisr.cli.console import (
+    Backend,
+    BackendOption,
     BatchOption,
-    Evaluation,
-    EvaluationOption,
     FreshOption,
     JsonOption,
-    Lane,
-    LaneOption,
+    SafeEvaluationOption,
     Scale,
     ScaleOption,
     SeedOption,
@@ -57,16 +56,17 @@ def train(
         typer.Option(help="Search curricula in which a student starts anew after so many units in one stage."),
     ] = None,
     teacher: Annotated[
-        TeacherKind | None, typer.Option(help="Ours, the paper's GP-UCB, or random search. (default: the task's)")
+        TeacherKind | None,
+        typer.Option(help="Ours (top-two), the paper's GP-UCB, or random search. (default: the task's)"),
     ] = None,
     scale: ScaleOption = Scale.paper,
     student: StudentOption = None,
-    lane: LaneOption = Lane.auto,
+    backend: BackendOption = Backend.auto,
     store: StoreOption = None,
     curriculum: Annotated[
         Path | None, typer.Option(help="Where to write the best curriculum. (default: beside the store)")
     ] = None,
-    evaluate_in: EvaluationOption = Evaluation.M,
+    evaluate_safely: SafeEvaluationOption = False,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
@@ -79,8 +79,8 @@ def train(
 
     task = get_task(task_name, scale.value, student)
     changes: dict[str, Any] = {} if patience is None else {"patience": patience}
-    if teacher in (TeacherKind.ours, TeacherKind.paper):
-        changes["setting"] = teacher.value
+    if teacher in (TeacherKind.top_two, TeacherKind.gp_ucb):
+        changes["teacher"] = teacher.value
     task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, **changes))
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
@@ -97,8 +97,8 @@ def train(
             class_size=students,
             at_once=at_once,
             teacher=random_teacher if teacher is TeacherKind.random else None,
-            lane=lane.value,
-            evaluate_in=evaluate_in.value,
+            backend=backend.value,
+            evaluate_safely=evaluate_safely,
             n_workers=workers,
             step_timeout=step_timeout,
             batch=batch,
@@ -111,7 +111,7 @@ def train(
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
         meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
-        study.settle(opened)
+        study.begin(opened)
         out.print(what_is_safe(task, opened, workers, step_timeout), soft_wrap=True, highlight=False)
         meter.already(opened.transcripts("study/"))
         with meter:

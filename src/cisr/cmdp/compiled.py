@@ -1,4 +1,4 @@
-"""The induced CMDP of a compiled twin, as pure functions: one student's E environments; lanes map it over students.
+"""The induced CMDP of a JAX environment, as pure functions of one student's E environments.
 
 Steps go by the rules of `cisr.cmdp.rules`; remembering where students were is what is done here. Interventions are data
 (`Rules`): every trigger and reset of the task is evaluated and the student's own is selected, so that one executable
@@ -19,8 +19,8 @@ from cisr.cmdp.rules import Step, Terms
 from cisr.core import constraints
 from cisr.core.constraints import Account
 from cisr.core.intervention import Array, Intervention, Place, Rewind, ToStart
+from cisr.core.jax_env import EnvParams, JaxEnv, State
 from cisr.core.task import Move, Task, standing
-from cisr.core.twin import State, Twin
 
 REWIND, TO_START, PLACE = 0, 1, 2
 
@@ -49,15 +49,15 @@ class Envs(NamedTuple):
     doomed: Array  # (E, n) by which dangers its start is inside D: the first step is a failure and ends it
 
 
-class Supervised:
-    """A twin under any of a task's interventions.
+class CompiledCMDP:
+    """A JAX environment under any of a task's interventions.
 
     `depth` is how many non-trigger states are remembered: 1 is enough for `Rewind(1)`; longer rewinds need them all.
     """
 
-    def __init__(self, task: Task, twin: Twin, interventions: Sequence[Intervention]) -> None:
+    def __init__(self, task: Task, jax_env: JaxEnv, interventions: Sequence[Intervention]) -> None:
         self.task = task
-        self.twin = twin
+        self.jax_env = jax_env
         known = [tuple(i.triggers.values()) for i in (task.intervention("none"), *interventions)]
         self._triggers = list(dict.fromkeys(known))
         self._places = list(dict.fromkeys(i.reset for i in interventions if isinstance(i.reset, Place)))
@@ -80,26 +80,26 @@ class Supervised:
             tolerance=np.array(constraints.tolerances(intervention), np.float32),
         )
 
-    def start(self, parameters: Any, u: Array, clock: Array) -> Envs:
+    def start(self, params: EnvParams, u: Array, clock: Array) -> Envs:
         """New episodes from uniforms (E, n_reset_uniforms)."""
         n = u.shape[0]
-        state = self.twin.reset(parameters, u)
+        state = self.jax_env.reset_env(u, params)
         zeros = jnp.zeros(n)
         account = constraints.opening((n,), len(self.task.constraints), jnp)
-        vector = self.twin.vector(state)
+        vector = self.jax_env.state_vector(state)
         visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
         length = jnp.ones(n, jnp.int32)
         doomed = self._standing_in_danger(vector)
         return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32), doomed)
 
     def step(
-        self, parameters: Any, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
+        self, params: EnvParams, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
     ) -> tuple[Envs, Step]:
         """Move, judge, account, rescue; ended episodes are left for `restart`."""
-        task, twin = self.task, self.twin
-        outcome = twin.step(parameters, envs.state, action, u)
-        vector = twin.vector(outcome.state)
-        move = Move(state=vector, reward=outcome.reward, terminated=outcome.terminated)
+        task, jax_env = self.task, self.jax_env
+        moved = jax_env.step_env(u, envs.state, action, params)
+        vector = jax_env.state_vector(moved.state)
+        move = Move(state=vector, reward=moved.reward, terminated=moved.terminated)
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
         judged = step_rules.judge(
             move,
@@ -118,7 +118,7 @@ class Supervised:
         if task.reward is not None:
             step = step._replace(reward=task.reward(transition))
         after = Envs(
-            state=_choose(placed, twin.place(outcome.state, target), outcome.state),
+            state=_choose(placed, jax_env.set_state(moved.state, target), moved.state),
             account=account,
             visited=visited,
             length=length,
@@ -137,9 +137,9 @@ class Supervised:
     def _dangers_of(self, move: Move) -> Array:
         return jnp.stack([danger(move) for danger in self.task.dangers.values()], axis=-1)
 
-    def restart(self, parameters: Any, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
+    def restart(self, params: EnvParams, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
         """Begin new episodes where the last ones ended."""
-        restarted: Envs = _choose(ended, self.start(parameters, u, clock), envs)
+        restarted: Envs = _choose(ended, self.start(params, u, clock), envs)
         return restarted
 
     def _remember(

@@ -1,4 +1,4 @@
-"""Constraint accounting, in array code that both lanes share.
+"""Constraint accounting, in array code that both backends share.
 
 A student's constraints are [visits to D, rescues by each trigger] with tolerances [κ_i, τ_i, …]. After t steps of an
 episode with event counts n the *running value* of a constraint is

@@ -76,7 +76,7 @@ def is_point(value: Any) -> bool:
 _lines = mapping(listing(listing(is_point)))
 
 is_floor_plan = fields({"rows": listing(text), "zones": mapping(anything)})
-is_scenery = fields(
+is_state_plot = fields(
     {
         "axes": lambda value: listing(text)(value) and len(value) == 2,
         "limits": lambda value: listing(is_point)(value) and len(value) == 2,

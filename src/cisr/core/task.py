@@ -29,13 +29,13 @@ from cisr.core.checks import (
 from cisr.core.constraints import Form
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE, Array, Intervention, Rewind
-from cisr.core.shapes import Check, is_floor_plan, is_scenery, written
+from cisr.core.shapes import Check, is_floor_plan, is_state_plot, written
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from cisr.core.jax_env import JaxEnv
     from cisr.core.model import FiniteModel
-    from cisr.core.twin import Twin
     from cisr.students.config import Population, StudentConfig
 
 RESERVED_NAMES = ("none", "bandit")
@@ -102,8 +102,8 @@ class Teaching:
     """Policies that the model chooses at once: more keep more processors busy, fewer learn more from each other."""
     class_size: int = 1
     """Students that try each curriculum policy."""
-    setting: Literal["ours", "paper"] = "ours"
-    """Which teacher: ours (`TopTwo`), or the paper's GP-UCB."""
+    teacher: Literal["top-two", "gp-ucb"] = "top-two"
+    """Ours, top-two Thompson sampling over a model of students, or the paper's GP-UCB."""
     hyperpriors: tuple[tuple[float, float], ...] | None = None
     """The paper's Gamma priors as (mean, variance): signal, a length-scale for each parameter, noise."""
 
@@ -118,8 +118,8 @@ class Teaching:
         for which in ("return_range", "violation_range"):
             if (given := getattr(self, which)) is not None:
                 keep(self, **{which: _checked_range(which, given)})
-        if self.setting not in ("ours", "paper"):
-            raise ConfigError(f"The teacher's setting is {shown(self.setting)}: give 'ours' or 'paper'.")
+        if self.teacher not in ("top-two", "gp-ucb"):
+            raise ConfigError(f"The teacher is {shown(self.teacher)}: give 'top-two' or 'gp-ucb'.")
 
 
 def _checked_range(which: str, given: Any) -> tuple[float, float]:
@@ -156,8 +156,8 @@ class Task:
     """T: an episode is cut off after this many steps, rescues included; an intervention may have a limit of its own."""
     reward: Callable[[Transition], Array] | None = None
     """reward(transition) -> (...): what the student is paid, where that is not the environment's reward."""
-    twin: Callable[[], Twin] | None = None
-    """Makes the compiled twin of the environment, where the task has one."""
+    jax_env: Callable[[], JaxEnv] | None = None
+    """Makes the JAX environment of the environment, where the task has one."""
     model: Callable[[], FiniteModel] | None = None
     """Makes the transition model of a finite task, where it has one that the environment does not show itself."""
     read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
@@ -190,7 +190,7 @@ class Task:
     description: str = ""
     floor_plan: Mapping[str, Any] | None = None
     """For reports on grid worlds, as JSON: `rows` of letters and `zones`, the trigger tiles of each intervention."""
-    scenery: Mapping[str, Any] | None = None
+    state_plot: Mapping[str, Any] | None = None
     """For pictures of where students went, as JSON: `axes` names the first two numbers of a state and `limits` are what
     to show of them; `lines` (by name, each some lists of points) lie behind, `interventions` has such for each."""
 
@@ -236,7 +236,7 @@ class Task:
             kappa=check_number(f"The kappa {its}", self.kappa, 0),
             max_reward=check_number(f"The max_reward {its}", self.max_reward, 0),
         )
-        for hook in ("reward", "twin", "model"):
+        for hook in ("reward", "jax_env", "model"):
             if getattr(self, hook) is not None:
                 check_function(f"The {hook} {its}", getattr(self, hook), "or None")
         check_function(f"The read_state {its}", self.read_state, "of an environment that returns its state (d,)")
@@ -249,7 +249,7 @@ class Task:
         check_kind(f"The version {its}", self.version, (str, int, type(None)), "a text, a whole number or None")
         check_text(f"The scale {its}", self.scale)
         check_text(f"The description {its}", self.description)
-        for what, is_one in (("floor_plan", is_floor_plan), ("scenery", is_scenery)):
+        for what, is_one in (("floor_plan", is_floor_plan), ("state_plot", is_state_plot)):
             _check_picture(f"The {what} {its}", getattr(self, what), is_one)
 
     def intervention(self, name: str) -> Intervention:
@@ -288,9 +288,9 @@ class Task:
         the environment's own."""
         return (*self.dangers, "success", "rescue", "timeout", "other")
 
-    def outcome(self, ways: Sequence[bool]) -> str:
+    def outcome(self, holds: Sequence[bool]) -> str:
         """How an episode ended of which these outcomes hold, all but the last, which always does."""
-        return self.outcomes[[*ways, True].index(True)]
+        return self.outcomes[[*holds, True].index(True)]
 
     def horizon_under(self, intervention: Intervention) -> int:
         return intervention.horizon or self.horizon

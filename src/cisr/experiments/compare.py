@@ -25,12 +25,12 @@ from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, Share, estimate, share
 from cisr.experiments.trajectories import keep_trajectories
 from cisr.store import Store, opened, owner_of
-from cisr.store.runs import deployed, set_aside, settle
+from cisr.store.runs import begin, deployed, set_aside
 from cisr.system.interrupts import interrupts_told_apart
-from cisr.training import STEP_TIMEOUT, Batch, Classroom, Deployment, Enrolment, Event, Transcript
+from cisr.training import STEP_TIMEOUT, Batch, Classroom, Deployment, Event, StudentSpec, Transcript
 from cisr.training.finished import check_finished
 from cisr.training.new_students import new_student
-from cisr.training.setup import make_lesson, rehearse_lesson
+from cisr.training.setup import make_setup, rehearse_setup
 
 MEASURES = {"success": 3, "return": 2, "training_failures": 1}
 """By which groups of students are told apart, and digits to show."""
@@ -141,8 +141,8 @@ def compare(
     store: Store | Path | str | None = None,
     name: str = "compare",
     seed: int = 0,
-    lane: str = "auto",
-    evaluate_in: str = "M",
+    backend: str = "auto",
+    evaluate_safely: bool = False,
     deploy_each_unit: bool = False,
     n_workers: int | None = None,
     step_timeout: float = STEP_TIMEOUT,
@@ -164,22 +164,22 @@ def compare(
     for label, policy in curricula.items():
         check_policy(check_text("The label of a curriculum", label), policy)
     n_students, seed = check_n_students(n_students, len(curricula)), check_seed(seed)
-    lesson = make_lesson(task, lane=lane, evaluate_in=evaluate_in, deploy_each_unit=deploy_each_unit)
-    enrolments = enrol(task, curricula, n_students, seed, name)
-    rehearse_lesson(lesson, n_workers, step_timeout)
+    setup = make_setup(task, backend=backend, evaluate_safely=evaluate_safely, deploy_each_unit=deploy_each_unit)
+    students = register(task, curricula, n_students, seed, name)
+    rehearse_setup(setup, n_workers, step_timeout)
     with opened(store) as kept:
         if fresh:
-            set_aside(kept, name, lesson)
-        batching = settle(kept, name, lesson, deployed(lesson, seed), batch)
+            set_aside(kept, name, setup)
+        batching = begin(kept, name, setup, deployed(setup, seed), batch)
         kept.keep_curricula(name, list(curricula))
         with Classroom(
-            lesson, kept, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+            setup, kept, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
         ) as classroom:
-            taught = {t.name: t for t in classroom.teach(e for group in enrolments.values() for e in group)}
-        groups = {label: tuple(taught[e.name] for e in group) for label, group in enrolments.items()}
+            taught = {t.name: t for t in classroom.teach(e for group in students.values() for e in group)}
+        groups = {label: tuple(taught[e.name] for e in group) for label, group in students.items()}
         check_finished([transcript for group in groups.values() for transcript in group])
         keep_trajectories(
-            kept, task, groups, seed, lesson.evaluate_under, n_workers=n_workers, step_timeout=step_timeout
+            kept, task, groups, seed, setup.evaluate_under, n_workers=n_workers, step_timeout=step_timeout
         )
     rows = summarise_groups(groups)
     return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
@@ -256,7 +256,7 @@ def units(transcripts: Sequence[Transcript]) -> list[list[Transcript]]:
     """What chance has drawn independently: each student by itself where all were under one curriculum policy.
 
     Where there are several policies, as when every teacher of a reproduction has found one, the students of a policy
-    share its luck: then each teacher's class counts once.
+    share its curriculum policy: then each teacher's class counts once.
     """
     classes: dict[tuple[str, str], list[Transcript]] = {}
     for transcript in transcripts:
@@ -280,9 +280,9 @@ def _ever_succeeded(transcript: Transcript) -> bool:
     return deployed or any(unit.success > 0 for unit in transcript.units)
 
 
-def enrol(
+def register(
     task: Task, curricula: Mapping[str, CurriculumPolicy], n_students: int, seed: int, name: str
-) -> dict[str, list[Enrolment]]:
+) -> dict[str, list[StudentSpec]]:
     """New students for each curriculum, named `<comparison>/<label>/<number>`."""
 
     return {

@@ -20,19 +20,19 @@ from cisr.core.publication import Published
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task
 from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy, policy_from_json
-from cisr.experiments.compare import Comparison, enrol, summarise_groups
+from cisr.experiments.compare import Comparison, register, summarise_groups
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row, told_apart
 from cisr.experiments.study import Listener, Study, ignore, random_teacher, run_together
 from cisr.experiments.trajectories import keep_trajectories
 from cisr.store import Store
-from cisr.store.runs import announce_aside, deployed, settle
+from cisr.store.runs import announce_aside, begin, deployed
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.tasks import EXPLORER
 from cisr.teachers import Belief
-from cisr.training import STEP_TIMEOUT, Batching, Classroom, Lesson
+from cisr.training import STEP_TIMEOUT, Batching, Classroom, TrainingSetup
 from cisr.training.finished import check_finished
-from cisr.training.setup import make_lesson
+from cisr.training.setup import make_setup
 
 PUBLICATIONS = {
     "frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE",
@@ -114,7 +114,7 @@ def _published(task: str) -> Published | None:
 class Plan(NamedTuple):
     """What a reproduction will do on its store."""
 
-    lesson: Lesson
+    setup: TrainingSetup
     batching: Batching
     repetitions: list[str]
     """Names of the comparisons."""
@@ -128,7 +128,7 @@ def plan(
     *,
     n_teachers: int,
     seed: int,
-    lane: str,
+    backend: str,
     batch: int | None = None,
     fresh: bool = False,
 ) -> Plan:
@@ -137,14 +137,14 @@ def plan(
     if fresh:
         announce_aside(store.set_aside(store.runs()))
     studies = {
-        OPTIMIZED: teacher_studies(task, n_teachers, seed, lane),
-        RANDOM_SEARCH: random_studies(task, n_teachers, seed, lane),
+        OPTIMIZED: teacher_studies(task, n_teachers, seed, backend),
+        RANDOM_SEARCH: random_studies(task, n_teachers, seed, backend),
     }
     repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
-    lesson = make_lesson(task, lane=lane, deploy_each_unit=publication(task).deploy_each_unit)
+    setup = make_setup(task, backend=backend, deploy_each_unit=publication(task).deploy_each_unit)
     for name in repetitions:
-        batching = settle(store, name, lesson, deployed(lesson, seed), batch)
-    return Plan(lesson, batching, repetitions, studies)
+        batching = begin(store, name, setup, deployed(setup, seed), batch)
+    return Plan(setup, batching, repetitions, studies)
 
 
 @interrupts_told_apart()
@@ -155,7 +155,7 @@ def reproduce(
     n_teachers: int = 3,
     n_students: int = 10,
     seed: int = 0,
-    lane: str = "auto",
+    backend: str = "auto",
     n_workers: int | None = None,
     step_timeout: float = STEP_TIMEOUT,
     batch: int | None = None,
@@ -165,7 +165,7 @@ def reproduce(
     n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     paper = publication(task)
-    lesson, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, lane=lane, batch=batch)
+    setup, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, backend=backend, batch=batch)
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_reproduction(finding(task, paper, names, searches, n_students))
     everyone_searching = [study for studies in kinds.values() for study in studies]
@@ -181,9 +181,9 @@ def reproduce(
             **baselines(task, paper),
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
-        repetitions.append(enrol(task, curricula, n_students, seed, name))
+        repetitions.append(register(task, curricula, n_students, seed, name))
     with Classroom(
-        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+        setup, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
     ) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
@@ -222,11 +222,11 @@ def finding(
     }
 
 
-def teacher_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
-    return [Study(task, name=f"teacher-{k + 1}", seed=seed, lane=lane) for k in range(n)]
+def teacher_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
+    return [Study(task, name=f"teacher-{k + 1}", seed=seed, backend=backend) for k in range(n)]
 
 
-def random_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
+def random_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
     """Random search with as many policies; they need not wait for each other.
 
     Where a study finds its ranges with its first policies, each intervention alone, so do these, within the number.
@@ -234,7 +234,13 @@ def random_studies(task: Task, n: int, seed: int, lane: str) -> list[Study]:
     n_policies = task.teaching.n_initial + task.teaching.n_rounds
     return [
         Study(
-            task, name=f"random-{k + 1}", seed=seed, lane=lane, teacher=random_teacher, n_initial=n_policies, n_rounds=0
+            task,
+            name=f"random-{k + 1}",
+            seed=seed,
+            backend=backend,
+            teacher=random_teacher,
+            n_initial=n_policies,
+            n_rounds=0,
         )
         for k in range(n)
     ]

@@ -24,7 +24,7 @@ from cisr.store import Round, Store, opened
 from cisr.store.fingerprint import fingerprint
 from cisr.store.meaning import making_sense_of
 from cisr.store.provenance import describe_teacher
-from cisr.store.runs import deployed, set_aside, settle
+from cisr.store.runs import begin, deployed, set_aside
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.teachers import GPUCB, Belief, GammaPrior, Hyperpriors, RandomSearch, Teacher, TopTwo
 from cisr.training import (
@@ -32,8 +32,8 @@ from cisr.training import (
     Batch,
     Batching,
     Classroom,
-    Enrolment,
     Event,
+    StudentSpec,
     Transcript,
     UnitLog,
     charged_score,
@@ -42,7 +42,7 @@ from cisr.training import (
 )
 from cisr.training.finished import nobody_finished
 from cisr.training.new_students import new_student
-from cisr.training.setup import make_lesson, rehearse_lesson
+from cisr.training.setup import make_setup, rehearse_setup
 
 MakeTeacher = Callable[[SearchSpace, int], Teacher]
 Listener = Callable[[Batch, Event], None]
@@ -84,7 +84,7 @@ def default_teacher(task: Task) -> MakeTeacher:
     teaching = task.teaching
 
     def make(space: SearchSpace, seed: int) -> Teacher:
-        if teaching.setting == "ours":
+        if teaching.teacher == "top-two":
             return TopTwo(space, seed=seed, n_initial=teaching.n_initial)
         priors = None
         if teaching.hyperpriors is not None:
@@ -104,7 +104,7 @@ def default_teacher(task: Task) -> MakeTeacher:
 
 def usual_score(task: Task) -> Callable[[Transcript], float]:
     """What a teacher wants of a student: the paper's the return alone, ours also that it does not fail."""
-    return default_score if task.teaching.setting == "paper" else charged_score(task.max_reward)
+    return default_score if task.teaching.teacher == "gp-ucb" else charged_score(task.max_reward)
 
 
 def random_teacher(space: SearchSpace, seed: int) -> Teacher:
@@ -167,8 +167,8 @@ class Study:
         teacher: MakeTeacher | None = None,
         observe: Callable[[UnitLog], Any] = default_observe,
         score: Callable[[Transcript], float] | None = None,
-        lane: str = "auto",
-        evaluate_in: str = "M",
+        backend: str = "auto",
+        evaluate_safely: bool = False,
         n_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
         batch: int | None = None,
@@ -191,18 +191,18 @@ class Study:
         check_in_all(teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(self.task)
         self._store = store
-        self.lesson = make_lesson(self.task, lane=lane, evaluate_in=evaluate_in, observe=observe)
+        self.setup = make_setup(self.task, backend=backend, evaluate_safely=evaluate_safely, observe=observe)
         self._make_teacher = teacher or default_teacher(self.task)
         self._n_workers = n_workers
         self._step_timeout = step_timeout
         self.batch = batch
         self._fresh = fresh
 
-    def settle(self, store: Store) -> Batching:
+    def begin(self, store: Store) -> Batching:
         """Make sure that the store's results are of this very study; returns how its students are cut into batches."""
-        rehearse_lesson(self.lesson, self._n_workers, self._step_timeout)
+        rehearse_setup(self.setup, self._n_workers, self._step_timeout)
         if self._fresh:
-            set_aside(store, self.name, self.lesson)
+            set_aside(store, self.name, self.setup)
             self._fresh = False
         tried = sum(past.told for past in store.rounds(self.name))
         if tried > self.n_policies:
@@ -215,20 +215,20 @@ class Study:
         ranges = {"return": teaching.return_range, "violation": teaching.violation_range}
         found = [what for what, given in ranges.items() if given is None]
         run = {
-            **deployed(self.lesson, self.seed),
+            **deployed(self.setup, self.seed),
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
             **({"ranges found": found} if found else {}),
             **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
             **({} if teaching.patience is None else {"patience": teaching.patience}),
-            "observe": fingerprint(self.lesson.observe).content,
+            "observe": fingerprint(self.setup.observe).content,
             "score": fingerprint(self.score).content,
         }
-        return settle(store, self.name, self.lesson, run, self.batch)
+        return begin(store, self.name, self.setup, run, self.batch)
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
-        observed = [self.lesson.observe(unit) for student in first for unit in student.units]
+        observed = [self.setup.observe(unit) for student in first for unit in student.units]
         return self._make_teacher(search_space(self.task, observed), derive_seed(self.seed, self.name))
 
     @property
@@ -255,9 +255,9 @@ class Study:
             (result,) = run_together([self], store, self._n_workers, self._step_timeout, listener, on_round)
         return result
 
-    def lessons(
+    def setups(
         self, store: Store, on_round: OnRound
-    ) -> Generator[list[Enrolment], dict[str, Transcript], StudyResult]:
+    ) -> Generator[list[StudentSpec], dict[str, Transcript], StudyResult]:
         """Algorithm 1 as a coroutine: yields the students of the next rounds, is sent their transcripts by name."""
         yield from self._try_again(store, sum(past.told for past in store.rounds(self.name)))
         probes = self._probes[: self.n_policies]
@@ -281,7 +281,7 @@ class Study:
 
     def _taught(
         self, store: Store, policies: Mapping[int, Parameters]
-    ) -> Generator[list[Enrolment], dict[str, Transcript], None]:
+    ) -> Generator[list[StudentSpec], dict[str, Transcript], None]:
         """Have classes of these policies taught and scored."""
         classes = {number: self._class(number, parameters) for number, parameters in policies.items()}
         if classes:
@@ -307,14 +307,14 @@ class Study:
         """The transcripts of some classes."""
         return [t for number in numbers for t in store.transcripts(f"{self.name}/{number:03d}/")]
 
-    def _try_again(self, store: Store, told: int) -> Generator[list[Enrolment], dict[str, Transcript], None]:
+    def _try_again(self, store: Store, told: int) -> Generator[list[StudentSpec], dict[str, Transcript], None]:
         """Teach students of earlier rounds again that an error ended or whose weights were lost, and score their
         classes anew."""
         broken = {t.name.rpartition("/")[0] for t in store.transcripts(f"{self.name}/") if t.deployment is None}
         past = enumerate(store.rounds(self.name)[:told])
         yield from self._taught(store, {k: r.parameters for k, r in past if f"{self.name}/{k:03d}" in broken})
 
-    def _score(self, store: Store, classes: Mapping[int, list[Enrolment]], taught: Mapping[str, Transcript]) -> None:
+    def _score(self, store: Store, classes: Mapping[int, list[StudentSpec]], taught: Mapping[str, Transcript]) -> None:
         """Sum up classes and tell the store. An unfinished student counts as the worst finished one of the study."""
         finished = [t for t in store.transcripts(f"{self.name}/") if t.deployment is not None]
         worst = min((self.score(t) for t in finished), default=None)
@@ -350,7 +350,7 @@ class Study:
             store.propose(self.name, number, policies[number - first], dict(model or {}))
         return [past.parameters for past in store.rounds(self.name)[first : first + len(policies)]]
 
-    def _class(self, number: int, parameters: Parameters) -> list[Enrolment]:
+    def _class(self, number: int, parameters: Parameters) -> list[StudentSpec]:
         policy = policy_at(self.task, parameters)
         names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self.task.teaching.class_size)]
         return [new_student(self.task, policy, self.seed, name) for name in names]
@@ -366,20 +366,20 @@ def run_together(
     on_round: OnRound = lambda number, result: None,
 ) -> list[StudyResult]:
     """Run independent studies of one task side by side: the students of their rounds share a classroom."""
-    lesson = studies[0].lesson
+    setup = studies[0].setup
     for study in studies:
-        batching = study.settle(store)
+        batching = study.begin(store)
     results: dict[str, StudyResult] = {}
-    running = {study.name: study.lessons(store, on_round) for study in studies}
+    running = {study.name: study.setups(store, on_round) for study in studies}
     with Classroom(
-        lesson, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
+        setup, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
     ) as classroom:
         taught: dict[str, Transcript] | None = None
         while running:
-            wanted: list[Enrolment] = []
-            for name, lessons in list(running.items()):
+            wanted: list[StudentSpec] = []
+            for name, setups in list(running.items()):
                 try:
-                    wanted += next(lessons) if taught is None else lessons.send(taught)
+                    wanted += next(setups) if taught is None else setups.send(taught)
                 except StopIteration as end:
                     results[name] = end.value
                     del running[name]

@@ -1,6 +1,6 @@
 """What students do, episode by episode, on the task's own environment: played here, drawn and filmed elsewhere.
 
-A task with a `scenery` has pictures of where its students went. The store keeps a few episodes of its finished
+A task with a `state_plot` has pictures of where its students went. The store keeps a few episodes of its finished
 students for that, because a report reads nothing else.
 """
 
@@ -36,7 +36,7 @@ MOST_POINTS = 200
 """Of an episode without rescues; longer ones are thinned."""
 
 
-class Moment(NamedTuple):
+class PlayedStep(NamedTuple):
     """One step of an episode; the first has only a state."""
 
     state: np.ndarray  # (d,) moved to, before any rescue
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Trajectory:
-    """An episode as lines over the scenery."""
+    """An episode as lines over the state plot."""
 
     flights: tuple[tuple[Point, ...], ...]
     """A line for each stretch between rescues: a rescue leads from the end of one to the beginning of the next."""
@@ -70,14 +70,16 @@ class Trajectory:
         return Trajectory(**{**record, "flights": flights})
 
 
-def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0) -> Iterator[Moment]:
-    """One episode in M_i, moment by moment; `env` is one that the task made."""
+def play(
+    task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0
+) -> Iterator[PlayedStep]:
+    """One episode in M_i, step by step; `env` is one that the task made."""
     from cisr.cmdp.gymnasium import InducedCMDPs  # brings in gymnasium
 
     row = InducedCMDPs(task, task.intervention(under), [env])
     observation = row.seed([seed])[0]
     start = np.array(task.read_state(env))
-    yield Moment(start, start, False, 0.0, None)
+    yield PlayedStep(start, start, False, 0.0, None)
     total, ended = 0.0, False
     while not ended:
         step = row.step(np.array([act(observation)]))
@@ -86,7 +88,7 @@ def play(task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "no
         ended = bool(step.terminated[0] or step.truncated[0])
         outcome = task.outcome(step.outcomes[0].tolist()) if ended else None
         after = np.array(task.read_state(env))
-        yield Moment(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
+        yield PlayedStep(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 
 
 def by_student(student: Student, seed: int = 0) -> Act:
@@ -106,19 +108,19 @@ def trajectory(task: Task, act: Act, *, under: str = "none", seed: int = 0) -> T
     env = task.make_env()
     flights: list[list[Point]] = [[]]
     steps = -1
-    for moment in play(task, act, env, under=under, seed=seed):
+    for step in play(task, act, env, under=under, seed=seed):
         steps += 1
-        flights[-1].append(_point(moment.state))
-        if moment.rescued and moment.outcome is None:
-            flights.append([_point(moment.after)])
+        flights[-1].append(_point(step.state))
+        if step.rescued and step.outcome is None:
+            flights.append([_point(step.after)])
     env.close()
-    assert moment.outcome is not None
+    assert step.outcome is not None
     every = math.ceil(steps / MOST_POINTS)
     return Trajectory(
         flights=tuple((*flight[:-1:every], flight[-1]) for flight in flights),
-        outcome=moment.outcome,
-        failed=moment.outcome in task.dangers,
-        total=moment.total,
+        outcome=step.outcome,
+        failed=step.outcome in task.dangers,
+        total=step.total,
         steps=steps,
     )
 
@@ -145,7 +147,7 @@ def keep_trajectories(
 
     Every student flies the same episodes, so their lines can be compared.
     """
-    if task.scenery is None:
+    if task.state_plot is None:
         return
     kept = store.trajectories()
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]

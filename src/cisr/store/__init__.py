@@ -28,8 +28,8 @@ from cisr.store.changes import differences
 from cisr.store.database import DamagedStore, Database
 from cisr.store.meaning import making_sense_of, nonsense
 from cisr.store.place import real_path
-from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_enrolment, to_unit, units_begun_anew
-from cisr.store.schema import QUICK
+from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_spec, to_unit, units_begun_anew
+from cisr.store.schema import EARLIER_NAMES, QUICK
 from cisr.store.weights import Weights, file_name
 from cisr.students.config import StudentConfig
 from cisr.training import (
@@ -37,8 +37,8 @@ from cisr.training import (
     Batch,
     Breakdown,
     Checkpoint,
-    Enrolment,
     Graduation,
+    StudentSpec,
     Transcript,
     UnitRecord,
 )
@@ -94,26 +94,27 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """Those of the whole store."""
-        return {row["name"]: json.loads(row["value"]) for row in self._db.named_rows("settings")}
+        rows = self._db.named_rows("settings")
+        return {EARLIER_NAMES.get(row["name"], row["name"]): json.loads(row["value"]) for row in rows}
 
     def runs(self) -> dict[str, dict[str, Any]]:
         """The studies and comparisons by name: the seed of each and all else that defines it."""
         return {row["name"]: json.loads(row["settings"]) for row in self._db.named_rows("runs")}
 
-    def settle(self, settings: Mapping[str, Any]) -> None:
+    def bind_settings(self, settings: Mapping[str, Any]) -> None:
         """Record settings of the store. Where there are results, they must agree; what was begun under others and
         never gave a result is forgotten."""
-        self._settle(differences(self._of_those(settings), settings), list(self.runs()), self.has_results())
+        self._bind(differences(self._of_those(settings), settings), list(self.runs()), self.has_results())
         self.record(settings)
 
-    def settle_run(self, name: str, settings: Mapping[str, Any]) -> None:
+    def bind_run(self, name: str, settings: Mapping[str, Any]) -> None:
         """The same for what defines a study or comparison."""
         kept = {f"run {name}": self.runs().get(name)}
-        self._settle(differences(kept, {f"run {name}": settings}), [name], self.has_results(name))
+        self._bind(differences(kept, {f"run {name}": settings}), [name], self.has_results(name))
         with self._db.transaction():
             self._db.insert("runs", {"name": name, "settings": as_json(settings)})
 
-    def _settle(self, differing: str, runs: Sequence[str], has_results: bool) -> None:
+    def _bind(self, differing: str, runs: Sequence[str], has_results: bool) -> None:
         if differing and has_results:
             raise StoreError(f"{self} {differing}: give another store, or set its old results aside with --fresh.")
         if differing:
@@ -139,31 +140,33 @@ class Store:
 
     # The classroom's register
 
-    def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
-        known = {enrolment.name: self._known(enrolment) for enrolment in enrolments}
-        new = group([enrolment for enrolment in enrolments if known[enrolment.name] is None])
+    def register(
+        self, students: Sequence[StudentSpec], group: Callable[[list[StudentSpec]], list[Batch]]
+    ) -> list[Batch]:
+        known = {spec.name: self._known(spec) for spec in students}
+        new = group([spec for spec in students if known[spec.name] is None])
         with self._db.transaction():
-            again = group([enrolment for enrolment in enrolments if self._has_broken_down(enrolment.name)])
+            again = group([spec for spec in students if self._has_broken_down(spec.name)])
             for batch in again:
-                for student in batch.enrolments:
+                for student in batch.students:
                     known[student.name] = None
                     self._db.remove("units", {"student": student.name})
             begun = [self._begin(batch) for batch in (*new, *again)]
-        given = {enrolment.name: enrolment for enrolment in enrolments}
+        given = {spec.name: spec for spec in students}
         wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
         return [unfinished for name in wanted if (unfinished := self._unfinished(name, given))] + begun
 
-    def _known(self, enrolment: Enrolment) -> str | None:
+    def _known(self, spec: StudentSpec) -> str | None:
         """The batch of a student that has been enrolled before."""
-        row = self._db.row("SELECT batch, curriculum, config, seed FROM students WHERE name = ?", (enrolment.name,))
+        row = self._db.row("SELECT batch, curriculum, config, seed FROM students WHERE name = ?", (spec.name,))
         if row is None:
             return None
         batch, curriculum, config, seed = row
         known = (curriculum, as_json(StudentConfig.from_json(json.loads(config)).to_json()), seed)
-        for what, kept, given in zip(("curriculum", "settings", "seed"), known, identity(enrolment), strict=True):
+        for what, kept, given in zip(("curriculum", "settings", "seed"), known, identity(spec), strict=True):
             if kept != given:
                 raise StoreError(
-                    f"{self} holds student '{enrolment.name}' with another {what} ({_short(str(kept))}; now "
+                    f"{self} holds student '{spec.name}' with another {what} ({_short(str(kept))}; now "
                     f"{_short(str(given))}): give another store, or set its old results aside with --fresh."
                 )
         return str(batch)
@@ -176,29 +179,27 @@ class Store:
         taken = {name for (name,) in self._db.rows("SELECT name FROM batches")}
         names = itertools.chain([batch.name], (f"{batch.name} again {k}" for k in itertools.count(1)))
         batch = replace(batch, name=next(name for name in names if name not in taken))
-        roster = as_json([student.name for student in batch.enrolments])
+        roster = as_json([student.name for student in batch.students])
         self._db.insert("batches", {"name": batch.name, "roster": roster})
-        for place, student in enumerate(batch.enrolments):
+        for place, student in enumerate(batch.students):
             curriculum, config, seed = identity(student)
             row = {"name": student.name, "batch": batch.name, "place": place}
             self._db.insert("students", row | {"curriculum": curriculum, "config": config, "seed": seed})
         return batch
 
-    def _unfinished(self, batch: str, given: Mapping[str, Enrolment]) -> Batch | None:
+    def _unfinished(self, batch: str, given: Mapping[str, StudentSpec]) -> Batch | None:
         ((done, roster),) = self._db.rows("SELECT done, roster FROM batches WHERE name = ?", (batch,))
         if done:
             return None
         with self._db.transaction():
             self._db.change("batches", {"name": batch}, {"abandoned": None})
-        return Batch(
-            name=batch, enrolments=tuple(given.get(name) or self._enrolment(name) for name in json.loads(roster))
-        )
+        return Batch(name=batch, students=tuple(given.get(name) or self._spec(name) for name in json.loads(roster)))
 
-    def _enrolment(self, name: str) -> Enrolment:
+    def _spec(self, name: str) -> StudentSpec:
         ((curriculum, config, seed),) = self._db.rows(
             "SELECT curriculum, config, seed FROM students WHERE name = ?", (name,)
         )
-        return to_enrolment(name, curriculum, config, seed)
+        return to_spec(name, curriculum, config, seed)
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None:
         ((units, checksum),) = self._db.rows(
@@ -206,7 +207,7 @@ class Store:
         )
         if not units:
             return None
-        kept = [self._at_checkpoint(batch, student.name, units) for student in batch.enrolments]
+        kept = [self._at_checkpoint(batch, student.name, units) for student in batch.students]
         return Checkpoint(
             unit=units,
             weights=self._weights.load(file_name(batch.name, units), checksum),
@@ -232,7 +233,7 @@ class Store:
             now = {"units": checkpoint.unit, "weights_checksum": checksum}
             self._db.change("batches", {"name": batch.name}, now)
             at_home = self._at_home(batch)
-            for student, record in zip(batch.enrolments, checkpoint.records, strict=True):
+            for student, record in zip(batch.students, checkpoint.records, strict=True):
                 if record is not None and student.name in at_home:
                     self._db.insert("units", from_unit(student.name, record))
             self._keep_errors(batch, checkpoint.errors)
@@ -244,7 +245,7 @@ class Store:
         with self._db.transaction():
             self._db.change("batches", {"name": batch.name}, {"done": 1})
             at_home = self._at_home(batch)
-            for student, deployment in zip(batch.enrolments, graduation.deployments, strict=True):
+            for student, deployment in zip(batch.students, graduation.deployments, strict=True):
                 if deployment is not None and student.name in at_home:
                     self._db.change("students", {"name": student.name}, {"deployment": as_json(asdict(deployment))})
             self._keep_errors(batch, graduation.errors)
@@ -258,7 +259,7 @@ class Store:
         return {name for (name,) in self._db.rows("SELECT name FROM students WHERE batch = ?", (batch.name,))}
 
     def _keep_errors(self, batch: Batch, errors: Sequence[Breakdown | None]) -> None:
-        for student, error in zip(batch.enrolments, errors, strict=True):
+        for student, error in zip(batch.students, errors, strict=True):
             if error is not None:
                 broken = {"error": error.message, "failures_when_broken": error.failures}
                 self._db.change("students", {"name": student.name, "batch": batch.name}, broken)

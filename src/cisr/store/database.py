@@ -214,14 +214,14 @@ class Database:
         self._check_header(path)
         # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
         logged = beside(path, "-wal").exists()
-        settled = not logged and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK))
-        worth_tidying = not settled and not logged  # the log of a store that turns out to be damaged is left alone
+        unwritable = not logged and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK))
+        worth_tidying = not unwritable and not logged  # the log of a store that turns out to be damaged is left alone
         self._connect(":memory:")
         try:
             try:
-                self._copy_from(path, immutable=settled)
+                self._copy_from(path, immutable=unwritable)
             except sqlite3.OperationalError:  # on a full disk there is no room for what SQLite keeps beside a file
-                if logged or settled:
+                if logged or unwritable:
                     raise
                 self._copy_from(path, immutable=True)
             found = self._format()
@@ -231,7 +231,7 @@ class Database:
             if not trusting:
                 self._check()
             self._execute("PRAGMA query_only=ON")
-            worth_tidying |= not settled and not trusting
+            worth_tidying |= not unwritable and not trusting
         finally:
             if worth_tidying:
                 _tidy_up(path)

@@ -20,7 +20,7 @@ from cisr.core.shapes import (
     finite,
     is_floor_plan,
     is_point,
-    is_scenery,
+    is_state_plot,
     listing,
     mapping,
     number,
@@ -31,6 +31,7 @@ from cisr.core.shapes import (
 )
 from cisr.curricula import fresh_starts
 from cisr.store.database import Database
+from cisr.store.schema import EARLIER_NAMES
 from cisr.students.config import StudentConfig
 from cisr.training import Batching, Deployment
 
@@ -105,7 +106,7 @@ SETTINGS: Mapping[str, Check] = {
     "task": text,
     "scale": text,
     "student": optional(text),
-    "lane": one_of("gymnasium", "compiled"),
+    "backend": one_of("gymnasium", "compiled"),
     "batching": _is_batching,
     "definition": fields(
         {},
@@ -120,7 +121,7 @@ SETTINGS: Mapping[str, Check] = {
     "packages": mapping(anything),
     "made with": mapping(text),
     "floor plan": optional(is_floor_plan),
-    "scenery": optional(is_scenery),
+    "state plot": optional(is_state_plot),
 }
 """Those that are read; a setting of any other name may be anything."""
 
@@ -256,7 +257,8 @@ def nonsense(database: Database) -> Iterator[str]:
         for row in database.named_rows(table):
             for name, check in columns.items():
                 if table == "settings" and name == "value":
-                    check = said_in_json(SETTINGS[row["name"]]) if row["name"] in SETTINGS else check
+                    setting = EARLIER_NAMES.get(row["name"], row["name"])
+                    check = said_in_json(SETTINGS[setting]) if setting in SETTINGS else check
                 if not check(row[name]):
                     found = True
                     yield f"the {name} of a row of {table} makes no sense ({shown(row[name])})"

@@ -16,18 +16,18 @@ from cisr.store.fingerprint import Fingerprint, fingerprint, fingerprint_of_envi
 from cisr.students.config import Population, students_of
 from cisr.system.interrupts import users_errors
 from cisr.teachers.base import Teacher
-from cisr.training import Lesson
+from cisr.training import TrainingSetup
 
 ENVIRONMENT = "environment"
 
 
-def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
+def identity(setup: TrainingSetup) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What two runs must have in common to share a store, as JSON; and what of it cannot be told by content."""
-    task = lesson.task
+    task = setup.task
     code: dict[str, Any] = {}
     packages: dict[str, str] = {}
     unknown: list[str] = []
-    for part, found in _parts(task, lesson.lane):
+    for part, found in _parts(task, setup.backend):
         code[part] = found.content
         packages |= found.packages
         unknown += [f"{part}: {what}" for what in found.unknown]
@@ -35,7 +35,7 @@ def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
         "task": task.name,
         "scale": task.scale,
         "student": task.student_kind,
-        "lane": lesson.lane,
+        "backend": setup.backend,
         "cisr": __version__,
         "definition": describe(task),
         "student settings": describe_student(task),
@@ -46,8 +46,8 @@ def identity(lesson: Lesson) -> tuple[dict[str, Any], tuple[str, ...]]:
     return settings, tuple(unknown)
 
 
-def _parts(task: Task, lane: str) -> Iterator[tuple[str, Fingerprint]]:
-    """Everything that a user wrote and that students meet on a lane, by name."""
+def _parts(task: Task, backend: str) -> Iterator[tuple[str, Fingerprint]]:
+    """Everything that a user wrote and that students meet on a backend, by name."""
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             yield f"trigger '{name}' of '{intervention.name}'", fingerprint(trigger)
@@ -57,8 +57,8 @@ def _parts(task: Task, lane: str) -> Iterator[tuple[str, Fingerprint]]:
     yield "success", fingerprint(task.success)
     if task.reward is not None:
         yield "reward", fingerprint(task.reward)
-    if lane == "compiled":
-        yield "twin", fingerprint(task.twin)
+    if backend == "compiled":
+        yield "jax_env", fingerprint(task.jax_env)
         return
     for what in ("make_env", "read_state", "place"):
         yield what, fingerprint(getattr(task, what))
@@ -87,8 +87,8 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
 def audited(task: Task) -> dict[str, Any]:
     """Everything that an audit's verdicts depend on, as JSON."""
     code = {part: found.content for part, found in _parts(task, "gymnasium")}
-    model, twin = fingerprint(task.model).content, fingerprint(task.twin).content
-    return {"cisr": __version__, "definition": describe(task), "code": code, "model": model, "twin": twin}
+    model, jax_env = fingerprint(task.model).content, fingerprint(task.jax_env).content
+    return {"cisr": __version__, "definition": describe(task), "code": code, "model": model, "jax_env": jax_env}
 
 
 def describe(task: Task) -> dict[str, Any]:

@@ -10,20 +10,20 @@ from typing import Any
 
 from cisr.curricula import fresh_starts, policy_from_json
 from cisr.students.config import StudentConfig
-from cisr.training import Deployment, Enrolment, UnitLog, UnitRecord
+from cisr.training import Deployment, StudentSpec, UnitLog, UnitRecord
 
 
 def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def identity(enrolment: Enrolment) -> tuple[str, str, int]:
+def identity(spec: StudentSpec) -> tuple[str, str, int]:
     """What a student may not change once enrolled: curriculum, settings, seed."""
-    return as_json(enrolment.policy.to_json()), as_json(enrolment.config.to_json()), enrolment.seed
+    return as_json(spec.policy.to_json()), as_json(spec.config.to_json()), spec.seed
 
 
-def to_enrolment(name: str, curriculum: str, config: str, seed: int) -> Enrolment:
-    return Enrolment(
+def to_spec(name: str, curriculum: str, config: str, seed: int) -> StudentSpec:
+    return StudentSpec(
         name=name,
         policy=policy_from_json(json.loads(curriculum)),
         config=StudentConfig.from_json(json.loads(config)),

@@ -11,13 +11,13 @@ from cisr.core.checks import MOST_STUDENTS, check_text, check_whole
 from cisr.core.errors import ConfigError, StoreError
 from cisr.store import Store
 from cisr.store.provenance import ENVIRONMENT, identity, versions
-from cisr.training import Batching, Lesson
+from cisr.training import Batching, TrainingSetup
 
 log = logging.getLogger(__name__)
 
 
-def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batch: int | None = None) -> Batching:
-    """Make sure that the store is one of this lesson; returns how its students are cut into batches.
+def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any], batch: int | None = None) -> Batching:
+    """Make sure that the store is one of this setup; returns how its students are cut into batches.
 
     `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too. `batch`
     says how many students a batch of a new store may have, if not as many as suit this machine.
@@ -26,7 +26,7 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
         batch = check_whole("The largest batch of students", batch, 1, MOST_STUDENTS)
     if not check_text("The name of a study or comparison", name) or "/" in name:
         raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
-    settings, unknown = identity(lesson)
+    settings, unknown = identity(setup)
     kept = store.settings()
     if store.has_results() and "code" not in kept:
         raise StoreError(
@@ -34,16 +34,16 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
             f"give another store, or set its old results aside with --fresh."
         )
     if not store.agrees(settings := _with_environment(store, settings)):
-        store.settle(settings)
+        store.bind_settings(settings)
         if "code" in kept:
             store.drop_audit()  # it was about another task
-        if unknown and lesson.task.version is None:
+        if unknown and setup.task.version is None:
             log.warning(
                 "%s: changes cannot be told of %s: give the task a `version`, and another one when they change.",
-                lesson.task.name,
+                setup.task.name,
                 "; ".join(unknown),
             )
-    store.settle_run(name, run)
+    store.bind_run(name, run)
     largest = kept.get("batching", {}).get("largest", batch)
     if batch not in (None, largest):
         raise StoreError(
@@ -51,10 +51,10 @@ def settle(store: Store, name: str, lesson: Lesson, run: Mapping[str, Any], batc
             f"give another store, or the same batch."
         )
     if "batching" not in kept:
-        usual = Batching.for_this_machine(lesson.lane)
+        usual = Batching.for_this_machine(setup.backend)
         batching = usual if batch is None else usual._replace(largest=batch)
         store.record({"batching": batching._asdict(), "made with": versions()})
-    pictures = {"floor plan": lesson.task.floor_plan, "scenery": lesson.task.scenery}
+    pictures = {"floor plan": setup.task.floor_plan, "state plot": setup.task.state_plot}
     store.record({what: drawn for what, drawn in pictures.items() if drawn is not None})
     return Batching(**store.settings()["batching"])
 
@@ -64,7 +64,7 @@ def _with_environment(store: Store, settings: dict[str, Any]) -> dict[str, Any]:
     it at one time stands for both."""
     kept = store.settings()
     code, known = settings["code"], kept.get("code", {})
-    if (ENVIRONMENT in code) == (ENVIRONMENT in known) or not known or settings["lane"] == "compiled":
+    if (ENVIRONMENT in code) == (ENVIRONMENT in known) or not known or settings["backend"] == "compiled":
         return settings
     if ENVIRONMENT in known:
         return {**settings, "packages": kept["packages"], "code": {**code, ENVIRONMENT: known[ENVIRONMENT]}}
@@ -74,9 +74,9 @@ def _with_environment(store: Store, settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def set_aside(store: Store, name: str, lesson: Lesson) -> None:
+def set_aside(store: Store, name: str, setup: TrainingSetup) -> None:
     """Begin a study or comparison afresh: what a store holds of it, or of another task, goes to a store of its own."""
-    settings, _ = identity(lesson)
+    settings, _ = identity(setup)
     announce_aside(store.set_aside(store.runs_beside(name) if store.agrees(settings) else store.runs()))
 
 
@@ -85,6 +85,6 @@ def announce_aside(aside: Path | None) -> None:
         log.warning("The old results are set aside in %s.", aside)
 
 
-def deployed(lesson: Lesson, seed: int) -> dict[str, Any]:
+def deployed(setup: TrainingSetup, seed: int) -> dict[str, Any]:
     """What defines any run: its seed, and where its students are deployed."""
-    return {"seed": seed, "deployed under": lesson.evaluate_under, "deployed each unit": lesson.deploy_each_unit}
+    return {"seed": seed, "deployed under": setup.evaluate_under, "deployed each unit": setup.deploy_each_unit}

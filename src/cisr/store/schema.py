@@ -43,6 +43,9 @@ TABLES = {
 }
 """One for each thing that a store keeps, parents before their children."""
 
+EARLIER_NAMES = {"lane": "backend", "scenery": "state plot"}
+"""Of settings, in stores made before 0.2."""
+
 TIMES = "seconds"
 """The one column that differs between two runs of the same work. Of it a row's checksum knows the type alone."""
 

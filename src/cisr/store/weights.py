@@ -53,7 +53,7 @@ class Weights:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, self._folder / name)
-        _settle(self._folder)
+        _synchronise(self._folder)
         return _checksum(content)
 
     def load(self, name: str, checksum: str | None) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _settle(folder: Path) -> None:
+def _synchronise(folder: Path) -> None:
     """Have a renamed file survive a power failure under its new name."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -3,6 +3,6 @@
 May import core and system; knows neither curricula nor how it is stepped.
 """
 
-from cisr.students.config import Convolutional, Network, Perceptron, Population, StudentConfig, explorer
+from cisr.students.config import CNN, MLP, Network, Population, StudentConfig, explorer
 
-__all__ = ["Convolutional", "Network", "Perceptron", "Population", "StudentConfig", "explorer"]
+__all__ = ["CNN", "MLP", "Network", "Population", "StudentConfig", "explorer"]

@@ -29,7 +29,7 @@ def _checked_widths(what: str, widths: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perceptron:
+class MLP:
     """Fully connected layers of any number; discrete observations are one-hot encoded, others flattened."""
 
     hidden: tuple[int, ...] = (64, 64)
@@ -41,7 +41,7 @@ class Perceptron:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolutional:
+class CNN:
     """Convolutions of stride 1 without padding over an image (height, width, channels), then dense layers."""
 
     filters: tuple[int, ...] = (32, 64)
@@ -64,7 +64,9 @@ def _check_activation(activation: str) -> None:
         raise ConfigError(f"The activation is '{activation}': give 'relu' or 'tanh'.")
 
 
-Network = Perceptron | Convolutional
+Network = MLP | CNN
+NETWORKS = {"mlp": MLP, "cnn": CNN, "perceptron": MLP, "convolutional": CNN}
+"""By what records call them; the last two in stores made before 0.2."""
 
 
 class Hyperparameters(NamedTuple):
@@ -90,7 +92,7 @@ class StudentConfig:
     `n_envs` × `n_steps` steps each, after which the multipliers move.
     """
 
-    network: Network = Perceptron()
+    network: Network = MLP()
     n_envs: int = 4
     n_steps: int = 128
     n_minibatches: int = 4
@@ -125,7 +127,7 @@ class StudentConfig:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
         for name in (*counts, "n_candidates"):
             keep(self, **{name: check_whole(f"A student's {name}", getattr(self, name))})
-        check_kind("A student's network", self.network, (Perceptron, Convolutional), "a Perceptron or a Convolutional")
+        check_kind("A student's network", self.network, (MLP, CNN), "a MLP or a CNN")
         for name in ("deterministic", "bootstrap_time_limit"):
             check_kind(f"A student's {name}", getattr(self, name), bool, "True or False")
         for name in Hyperparameters._fields:
@@ -172,7 +174,7 @@ class StudentConfig:
     def from_json(fields: Mapping[str, Any]) -> StudentConfig:
         """Fields that older records lack have their defaults."""
         network = dict(fields["network"])
-        kind = {"perceptron": Perceptron, "convolutional": Convolutional}[network.pop("kind")]
+        kind = NETWORKS[network.pop("kind")]
         network = {key: tuple(value) if isinstance(value, list) else value for key, value in network.items()}
         return StudentConfig(**{**fields, "network": kind(**network)})
 

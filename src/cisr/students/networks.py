@@ -15,7 +15,7 @@ import numpy as np
 
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
-from cisr.students.config import Convolutional, Network
+from cisr.students.config import CNN, Network
 
 Params = dict[str, jax.Array]
 Forward = Callable[[Params, jax.Array], "Outputs"]
@@ -70,7 +70,7 @@ def apply(network: Network, observation: ObservationSpec, params: Params, observ
     x = observations.astype(jnp.float32)
     if observation.n_values is not None:
         x = jax.nn.one_hot(observations, observation.n_values)
-    if isinstance(network, Convolutional):
+    if isinstance(network, CNN):
         for i in range(len(network.filters)):
             x = activation(dense(params, f"convolution{i}", patches(x, network.kernel_size)))
     x = x.reshape(x.shape[0], -1)
@@ -107,11 +107,11 @@ def _layer_shapes(
 ) -> list[tuple[str, tuple[int, int], float]]:
     layers: list[tuple[str, tuple[int, int], float]] = []
     width = observation.n_values if observation.n_values is not None else int(np.prod(observation.shape))
-    if isinstance(network, Convolutional):
+    if isinstance(network, CNN):
         if len(observation.shape) != 3:
             raise ConfigError(
                 f"A convolutional student needs images (height, width, channels); the environment shows arrays of "
-                f"shape {observation.shape}: use a Perceptron."
+                f"shape {observation.shape}: use a MLP."
             )
         height, breadth, channels = observation.shape
         for i, filters in enumerate(network.filters):

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.students import networks
-from cisr.students.config import Convolutional, Network
+from cisr.students.config import CNN, Network
 from cisr.students.networks import ObservationSpec, Outputs, Params
 
 
@@ -39,8 +39,8 @@ class AgentImages(NamedTuple):
 
 def tabulator(network: Network, observation: ObservationSpec, table: np.ndarray) -> Callable[[Params], Outputs]:
     """A function from parameters to the outputs for all observations of the table (n, ...)."""
-    images = agent_images(table) if isinstance(network, Convolutional) else None
-    if images is None or not isinstance(network, Convolutional):
+    images = agent_images(table) if isinstance(network, CNN) else None
+    if images is None or not isinstance(network, CNN):
         return lambda params: networks.apply(network, observation, params, jnp.asarray(table))
     return lambda params: _outputs_for_all_places(network, params, images)
 
@@ -60,7 +60,7 @@ def agent_images(table: np.ndarray) -> AgentImages | None:
     return AgentImages(scene=scene.reshape(shape), agent=(pixels[places, places] - scene).reshape(shape))
 
 
-def _outputs_for_all_places(network: Convolutional, params: Params, images: AgentImages) -> Outputs:
+def _outputs_for_all_places(network: CNN, params: Params, images: AgentImages) -> Outputs:
     activation = networks.ACTIVATIONS[network.activation]
     plain, change = jnp.asarray(images.scene), jnp.asarray(images.agent)[:, :, None, None, :]
     for i in range(len(network.filters)):

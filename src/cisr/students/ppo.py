@@ -1,6 +1,6 @@
 """The student's learning: one PPO update on the Lagrangian of its CMDP, top to bottom.
 
-Everything here is for one student; lanes map it over many.
+Everything here is for one student; backends map it over many.
 """
 
 from __future__ import annotations

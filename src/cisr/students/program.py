@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.students import networks, ppo
-from cisr.students.config import Convolutional, Hyperparameters, StudentConfig
+from cisr.students.config import CNN, Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution, sample
 from cisr.students.multipliers import exponentiated_gradient, multipliers
 from cisr.students.networks import ObservationSpec
@@ -33,9 +33,9 @@ class Program:
         self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
     ) -> None:
         on_cpu = jax.default_backend() == "cpu"
-        # Small perceptrons act faster side by side even on a CPU: a loop would cost more than the arithmetic.
+        # Small MLPs act faster side by side even on a CPU: a loop would cost more than the arithmetic.
         forward = networks.forward_for(config.network, observation)
-        act_map = _one_by_one if on_cpu and isinstance(config.network, Convolutional) else jax.vmap
+        act_map = _one_by_one if on_cpu and isinstance(config.network, CNN) else jax.vmap
 
         def act(learner: Learner, observations: jax.Array, key: jax.Array, deterministic: bool) -> Acts:
             outputs = forward(learner.params, observations)

@@ -33,7 +33,7 @@ EXPLORER = "explorer"
 """Our own kind of students, which every task has; the usual kind of those that are built in."""
 
 PAPERS_KINDS: dict[str, dict[Scale, str]] = {
-    "frozen-lake": {"paper": "cnn", "quick": "perceptron"},
+    "frozen-lake": {"paper": "cnn", "quick": "mlp"},
     "lunar-lander": {"paper": "two-layer", "quick": "two-layer"},
 }
 """The kinds that stand for the paper's students: published figures are about these."""

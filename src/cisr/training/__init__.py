@@ -1,4 +1,4 @@
-"""Batches of students under their curriculum policies: lanes, executors, workers, records of what happened.
+"""Batches of students under their curriculum policies: backends, executors, workers, records of what happened.
 
 May import all that proposes or learns (teachers, tasks, students, curricula, cmdp) and below; knows no database and no
 screen.
@@ -11,11 +11,11 @@ from cisr.training.records import (
     Breakdown,
     Checkpoint,
     Deployment,
-    Enrolment,
     Event,
     Graduation,
-    Lesson,
     Progress,
+    StudentSpec,
+    TrainingSetup,
     Transcript,
     UnitLog,
     UnitRecord,
@@ -34,12 +34,12 @@ __all__ = [
     "Checkpoint",
     "Classroom",
     "Deployment",
-    "Enrolment",
     "Event",
     "Graduation",
-    "Lesson",
     "Progress",
     "Register",
+    "StudentSpec",
+    "TrainingSetup",
     "Transcript",
     "UnitLog",
     "UnitRecord",

@@ -10,7 +10,16 @@ from typing import NamedTuple, Protocol
 from cisr.core.checks import check_whole
 from cisr.system.compilation import accelerator_bytes
 from cisr.training.executors import Executor, InThisProcess, Processes
-from cisr.training.records import Abandonment, Batch, Checkpoint, Enrolment, Event, Graduation, Lesson, Transcript
+from cisr.training.records import (
+    Abandonment,
+    Batch,
+    Checkpoint,
+    Event,
+    Graduation,
+    StudentSpec,
+    TrainingSetup,
+    Transcript,
+)
 from cisr.training.watch import STEP_TIMEOUT, check_step_timeout
 from cisr.training.worker import Job
 
@@ -36,9 +45,9 @@ class Batching(NamedTuple):
     """Students in one batch at most."""
 
     @staticmethod
-    def for_this_machine(lane: str) -> Batching:
+    def for_this_machine(backend: str) -> Batching:
         """One batch for each core; on an accelerator one batch, as large as its memory allows."""
-        memory = accelerator_bytes() if lane == "compiled" else None
+        memory = accelerator_bytes() if backend == "compiled" else None
         if memory is None:
             return Batching(side_by_side=os.cpu_count() or 1, largest=16)
         return Batching(side_by_side=1, largest=min(max(memory // BYTES_PER_STUDENT, 1), 512))
@@ -47,8 +56,10 @@ class Batching(NamedTuple):
 class Register(Protocol):
     """Where a classroom keeps its records. What `keep_…` was given is durable when it returns."""
 
-    def enrol(self, enrolments: Sequence[Enrolment], group: Callable[[list[Enrolment]], list[Batch]]) -> list[Batch]:
-        """Note new students, grouped into batches; returns the batches among `enrolments` that are not done.
+    def register(
+        self, students: Sequence[StudentSpec], group: Callable[[list[StudentSpec]], list[Batch]]
+    ) -> list[Batch]:
+        """Note new students, grouped into batches; returns the batches among `students` that are not done.
 
         Students that broke down before are taught again from their first unit, in a later batch of their own.
         """
@@ -70,7 +81,7 @@ class Classroom:
 
     def __init__(
         self,
-        lesson: Lesson,
+        setup: TrainingSetup,
         register: Register,
         *,
         batching: Batching,
@@ -80,12 +91,12 @@ class Classroom:
     ) -> None:
         check_workers(n_workers)
         step_timeout = check_step_timeout(step_timeout)
-        self.lesson = lesson
+        self.setup = setup
         self.register = register
         self.batching = batching
         self.listener = listener
         workers = os.cpu_count() or 1 if n_workers is None else n_workers
-        if lesson.lane == "compiled" and accelerator_bytes() is not None:
+        if setup.backend == "compiled" and accelerator_bytes() is not None:
             workers = 0
         self._executor: Executor = Processes(workers, step_timeout) if workers else InThisProcess(step_timeout)
 
@@ -97,18 +108,18 @@ class Classroom:
     ) -> None:
         self._executor.close()
 
-    def teach(self, enrolments: Iterable[Enrolment]) -> Iterator[Transcript]:
+    def teach(self, students: Iterable[StudentSpec]) -> Iterator[Transcript]:
         """Transcripts as students finish; those who have finished before come first."""
-        enrolments = list(enrolments)
-        for enrolment in enrolments:
-            for name in enrolment.policy.interventions_used:
-                self.lesson.task.intervention(name)
-        batches = self.register.enrol(enrolments, self._group)
-        unfinished = {student.name: batch.name for batch in batches for student in batch.enrolments}
-        for enrolment in enrolments:
-            if enrolment.name not in unfinished:
-                yield self.register.transcript(enrolment.name)
-        jobs = [Job(self.lesson, batch, self.register.checkpoint(batch)) for batch in batches]
+        students = list(students)
+        for spec in students:
+            for name in spec.policy.interventions_used:
+                self.setup.task.intervention(name)
+        batches = self.register.register(students, self._group)
+        unfinished = {student.name: batch.name for batch in batches for student in batch.students}
+        for spec in students:
+            if spec.name not in unfinished:
+                yield self.register.transcript(spec.name)
+        jobs = [Job(self.setup, batch, self.register.checkpoint(batch)) for batch in batches]
         for batch, event in self._executor.run(jobs):
             if isinstance(event, Checkpoint):
                 self.register.keep_checkpoint(batch, event)
@@ -118,20 +129,20 @@ class Classroom:
                 self.register.keep_abandonment(batch, event)
             self.listener(batch, event)
             if isinstance(event, Graduation | Abandonment):
-                for student in batch.enrolments:
+                for student in batch.students:
                     if unfinished[student.name] == batch.name:  # not taught again in a later batch
                         yield self.register.transcript(student.name)
 
-    def _group(self, enrolments: list[Enrolment]) -> list[Batch]:
+    def _group(self, students: list[StudentSpec]) -> list[Batch]:
         """Students of equal shape together, in batches of equal size that keep every core busy."""
         side_by_side, largest = self.batching
-        turns = max(-(-len(enrolments) // (side_by_side * largest)), 1)
-        size = max(-(-len(enrolments) // (side_by_side * turns)), 1)
-        shapes: dict[object, list[Enrolment]] = {}
-        for enrolment in enrolments:
-            shapes.setdefault(enrolment.config.shape, []).append(enrolment)
+        turns = max(-(-len(students) // (side_by_side * largest)), 1)
+        size = max(-(-len(students) // (side_by_side * turns)), 1)
+        shapes: dict[object, list[StudentSpec]] = {}
+        for spec in students:
+            shapes.setdefault(spec.config.shape, []).append(spec)
         return [
-            Batch(name=alike[first].name, enrolments=tuple(alike[first : first + size]))
+            Batch(name=alike[first].name, students=tuple(alike[first : first + size]))
             for alike in shapes.values()
             for first in range(0, len(alike), size)
         ]

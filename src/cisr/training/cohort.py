@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cisr.cmdp.compiled import Envs, Rules, Supervised
+from cisr.cmdp.compiled import CompiledCMDP, Envs, Rules
 from cisr.cmdp.rules import Step
 from cisr.core.constraints import value
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array
+from cisr.core.jax_env import JaxEnv
 from cisr.core.task import Task
-from cisr.core.twin import Twin
 from cisr.students import ppo
 from cisr.students.config import Hyperparameters, StudentConfig
 from cisr.students.distributions import Categorical
@@ -68,18 +68,18 @@ class Cohort:
     """
 
     def __init__(self, task: Task, config: StudentConfig, extra: tuple[str, ...] = ()) -> None:
-        if task.twin is None:
-            raise ConfigError(f"Task '{task.name}' has no compiled twin: use the gymnasium lane.")
+        if task.jax_env is None:
+            raise ConfigError(f"Task '{task.name}' has no JAX environment: use the gymnasium backend.")
         self.task = task
         self.config = config
-        self.twin: Twin = task.twin()
-        self._parameters = jax.tree.map(jnp.asarray, self.twin.parameters)
-        self.distribution = Categorical(self.twin.n_actions)
+        self.jax_env: JaxEnv = task.jax_env()
+        self._params = jax.tree.map(jnp.asarray, self.jax_env.params)
+        self.distribution = Categorical(self.jax_env.n_actions)
         interventions = [*task.interventions, *(task.intervention(name) for name in extra)]
-        self.supervised = Supervised(task, self.twin, interventions)
-        self.program = Program(config, self.twin.observation, self.distribution, len(task.constraints))
-        table = self.twin.table
-        self._tabulate = None if table is None else tabulator(config.network, self.twin.observation, table)
+        self.cmdp = CompiledCMDP(task, self.jax_env, interventions)
+        self.program = Program(config, self.jax_env.observation, self.distribution, len(task.constraints))
+        table = self.jax_env.table
+        self._tabulate = None if table is None else tabulator(config.network, self.jax_env.observation, table)
         self.unit = jax.jit(self._unit)
         """unit(learners, rules, hypers, seeds (S,)) -> (learners, Sums over the unit)"""
         self.deploy = jax.jit(self._deploy)
@@ -123,29 +123,29 @@ class Cohort:
         self, learner: Learner, rules: Rules, envs: Envs, sums: Sums, key: jax.Array
     ) -> tuple[Envs, Sums, Rollout]:
         """`n_steps` in E environments."""
-        n, parameters = self.config.n_envs, self._parameters
+        n, params = self.config.n_envs, self._params
         look_up = self._frozen(learner.params)
 
         def step(state: tuple[Envs, Sums], noise: Noise) -> tuple[tuple[Envs, Sums], tuple[Array, ...]]:
             envs, sums = state
-            seen = self.twin.observe(parameters, envs.state)
+            seen = self.jax_env.get_obs(envs.state, params)
             outputs = look_up(seen)
             actions = self.distribution.act(outputs.policy, noise.action)
             log_probs = self.distribution.log_prob(outputs.policy, actions)
-            envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
+            envs, stepped = self.cmdp.step(params, rules, envs, actions, noise.step, noise.place)
             ends = stepped.terminated | stepped.truncated
             sums = _add(sums, envs, stepped, ends, jnp.ones_like(ends), jnp.nan)
             beyond = jnp.zeros(n)
             if self.config.bootstrap_time_limit:
-                after = look_up(self.twin.observe(parameters, envs.state)).value
+                after = look_up(self.jax_env.get_obs(envs.state, params)).value
                 beyond = jnp.where(stepped.truncated, after, 0.0)
-            envs = self.supervised.restart(parameters, envs, ends, noise.reset, jnp.int32(0))
+            envs = self.cmdp.restart(params, envs, ends, noise.reset, jnp.int32(0))
             columns = (seen, actions, log_probs, outputs.value, stepped.reward, stepped.costs, ends, beyond)
             return (envs, sums), columns
 
         (envs, sums), columns = jax.lax.scan(step, (envs, sums), self._noise(key, self.config.n_steps, n))
         observations, actions, log_probs, values, rewards, costs, ends, beyond = columns
-        last_values = look_up(self.twin.observe(parameters, envs.state)).value
+        last_values = look_up(self.jax_env.get_obs(envs.state, params)).value
         rollout = Rollout(observations, actions, log_probs, values, rewards, costs, ends, beyond, last_values)
         return envs, sums, rollout
 
@@ -160,8 +160,8 @@ class Cohort:
 
         Also returns how many steps were begun at each of a finite task's observations (n,); empty for other tasks.
         """
-        task, parameters = self.task, self._parameters
-        longest = self.supervised.longest
+        task, params = self.task, self._params
+        longest = self.cmdp.longest
         n = max(self.config.n_envs, min(task.deployment_steps // longest, MAX_DEPLOYMENT_ENVS))
         budget = -(-task.deployment_steps // n)
         steps = budget + longest
@@ -170,26 +170,26 @@ class Cohort:
         def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], tuple[Array, Array]]:
             envs, sums = state
             noise, clock = now
-            seen = self.twin.observe(parameters, envs.state)
+            seen = self.jax_env.get_obs(envs.state, params)
             policy = look_up(seen).policy
             greedy = self.config.deterministic
             actions = self.distribution.mode(policy) if greedy else self.distribution.act(policy, noise.action)
-            envs, stepped = self.supervised.step(parameters, rules, envs, actions, noise.step, noise.place)
+            envs, stepped = self.cmdp.step(params, rules, envs, actions, noise.step, noise.place)
             ends, counted = stepped.terminated | stepped.truncated, envs.began < budget
             sums = _add(sums, envs, stepped, ends & counted, counted, violation_score)
-            return (self.supervised.restart(parameters, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
+            return (self.cmdp.restart(params, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
 
         noise = self._noise(key, steps, n)
         start = (self._start(key, n), self._no_sums_of_one())
         (_, sums), (seen, counted) = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
-        if self.twin.table is None:
+        if self.jax_env.table is None:
             return sums, jnp.zeros(0)
-        return sums, jnp.zeros(len(self.twin.table)).at[seen.ravel()].add(counted.ravel())
+        return sums, jnp.zeros(len(self.jax_env.table)).at[seen.ravel()].add(counted.ravel())
 
     def _forward(self, params: Params, observations: Array) -> Outputs:
         """Policy and value; for a finite task `observations` are numbers into its table."""
         if self._tabulate is None:
-            return forward_for(self.config.network, self.twin.observation)(params, observations)
+            return forward_for(self.config.network, self.jax_env.observation)(params, observations)
         outputs = self._tabulate(params)
         return Outputs(policy=outputs.policy[observations], value=outputs.value[observations])
 
@@ -201,16 +201,16 @@ class Cohort:
         return lambda numbers: Outputs(policy=outputs.policy[numbers], value=outputs.value[numbers])
 
     def _start(self, key: jax.Array, n: int) -> Envs:
-        u = jax.random.uniform(jax.random.fold_in(key, 0), (n, self.twin.n_reset_uniforms))
-        return self.supervised.start(self._parameters, u, jnp.int32(0))
+        u = jax.random.uniform(jax.random.fold_in(key, 0), (n, self.jax_env.n_reset_uniforms))
+        return self.cmdp.start(self._params, u, jnp.int32(0))
 
     def _noise(self, key: jax.Array, steps: int, n: int) -> Noise:
         act, step, place, reset = jax.random.split(jax.random.fold_in(key, 2), 4)
         return Noise(
             action=self.distribution.draw(act, (steps, n)),
-            step=jax.random.uniform(step, (steps, n, self.twin.n_step_uniforms)),
-            place=jax.random.uniform(place, (steps, n, self.supervised.n_place_uniforms)),
-            reset=jax.random.uniform(reset, (steps, n, self.twin.n_reset_uniforms)),
+            step=jax.random.uniform(step, (steps, n, self.jax_env.n_step_uniforms)),
+            place=jax.random.uniform(place, (steps, n, self.cmdp.n_place_uniforms)),
+            reset=jax.random.uniform(reset, (steps, n, self.jax_env.n_reset_uniforms)),
         )
 
     def _one_or_cut_off(self, sums: Sums, envs: Envs, rules: Rules) -> Sums:

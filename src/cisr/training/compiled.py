@@ -1,4 +1,4 @@
-"""The compiled lane: a batch of students and their environments in one program. Needs jax and numpy, not gymnasium."""
+"""The compiled backend: a batch of students and their environments in one program. Needs jax, not gymnasium."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.students.config import StudentConfig
 from cisr.students.ppo import Learner
+from cisr.training.backend import Backend, Deployed, UnitSummary
 from cisr.training.cohort import Cohort
-from cisr.training.lane import Deployed, Lane, UnitSummary
-from cisr.training.records import Batch, Breakdown, Checkpoint, Deployment, Event, Lesson, Progress
+from cisr.training.records import Batch, Breakdown, Checkpoint, Deployment, Event, Progress, TrainingSetup
 from cisr.training.watch import NO_WATCH, Watch
 
 
 def train(
-    lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
+    setup: TrainingSetup, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
 ) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order.
 
     There is nothing to watch: a compiled environment is no code that could block.
     """
-    return CompiledLane(lesson, batch).run(checkpoint)
+    return CompiledBackend(setup, batch).run(checkpoint)
 
 
-class CompiledLane(Lane):
-    def __init__(self, lesson: Lesson, batch: Batch) -> None:
-        used = {name for student in batch.enrolments for name in student.policy.interventions_used}
-        extra = tuple(sorted(used - {*lesson.task.intervention_names, "none"}))
-        self.cohort = cohort_for(lesson.task, batch.enrolments[0].config.shape, extra)
-        super().__init__(lesson, batch, self.cohort.program)
+class CompiledBackend(Backend):
+    def __init__(self, setup: TrainingSetup, batch: Batch) -> None:
+        used = {name for student in batch.students for name in student.policy.interventions_used}
+        extra = tuple(sorted(used - {*setup.task.intervention_names, "none"}))
+        self.cohort = cohort_for(setup.task, batch.students[0].config.shape, extra)
+        super().__init__(setup, batch, self.cohort.program)
 
     def _train(
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]
@@ -94,11 +94,11 @@ class CompiledLane(Lane):
             if not np.isfinite(totals[k]) and self.errors[k] is None:
                 self.errors[k] = Breakdown(
                     f"Student '{student.name}': its environment paid a reward that is not finite {when}: "
-                    f"the twin of task '{self.task.name}' must pay finite numbers."
+                    f"the JAX environment of task '{self.task.name}' must pay finite numbers."
                 )
 
     def _rules(self, interventions: Sequence[Intervention]) -> Rules:
-        each = [self.cohort.supervised.rules(intervention) for intervention in interventions]
+        each = [self.cohort.cmdp.rules(intervention) for intervention in interventions]
         return Rules(*(np.stack(column) for column in zip(*each, strict=True)))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from cisr.core.errors import CisrError, described
 from cisr.system.interrupts import users_errors
 from cisr.training.process import LOOK_EVERY, Child, cannot_start
-from cisr.training.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, Lesson
+from cisr.training.records import Abandonment, Batch, Breakdown, Checkpoint, Event, Graduation, TrainingSetup
 from cisr.training.watch import STEP_TIMEOUT, Alarm, too_slow
 from cisr.training.worker import Broken, Grown, Job, Kept, Ready, events_of
 
@@ -157,7 +157,7 @@ class _Worker:
     def __init__(self, arrivals: queue.SimpleQueue[_Arrival]) -> None:
         self._child = Child("cisr.training.worker")
         self.watch = self._child.watch
-        self._lesson: Lesson | None = None
+        self._setup: TrainingSetup | None = None
         self.ready = False
         """Whether it has said that it is."""
         self.grown = False
@@ -175,10 +175,10 @@ class _Worker:
         return self._child.alive
 
     def teach(self, job: Job) -> None:
-        if job.lesson is not self._lesson:
-            self._lesson = job.lesson
-            self.send(job.lesson)
-        self.send(job._replace(lesson=None))
+        if job.setup is not self._setup:
+            self._setup = job.setup
+            self.send(job.setup)
+        self.send(job._replace(setup=None))
 
     def send(self, message: Any) -> None:
         self._child.send(message)
@@ -201,17 +201,17 @@ class _Worker:
 
 
 def _too_slow(job: Job, limit: float) -> str:
-    assert job.lesson is not None
-    return too_slow(job.lesson.task.name, limit)
+    assert job.setup is not None
+    return too_slow(job.setup.task.name, limit)
 
 
 def _without(job: Job, k: int, complaint: str) -> Job:
     """The rest of a job, where student k has broken down. Nobody knows how often it failed in the unit that is lost."""
-    assert job.lesson is not None
-    start = job.checkpoint or Checkpoint.before_the_first(len(job.batch.enrolments))
+    assert job.setup is not None
+    start = job.checkpoint or Checkpoint.before_the_first(len(job.batch.students))
     errors = list(start.errors)
-    trained = start.unit == job.lesson.task.n_units
-    errors[k] = Breakdown(f"Student '{job.batch.enrolments[k].name}': {complaint}", 0 if trained else None)
+    trained = start.unit == job.setup.task.n_units
+    errors[k] = Breakdown(f"Student '{job.batch.students[k].name}': {complaint}", 0 if trained else None)
     return job._replace(checkpoint=start._replace(errors=tuple(errors)))
 
 
@@ -225,7 +225,7 @@ def _given_up(batch: Batch, worker: _Worker, cause: str) -> Abandonment:
 
 
 def _killed(batch: Batch, cause: str) -> str:
-    n = len(batch.enrolments)
+    n = len(batch.students)
     smaller = f", or make a new store with smaller batches: --store NEW --batch {n // 2}" if n > 1 else ""
     return (
         f"The worker process with a batch of {n} student{'s' * (n > 1)} was killed {ATTEMPTS} times ({cause}), as "

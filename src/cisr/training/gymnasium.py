@@ -1,4 +1,4 @@
-"""The Gymnasium lane: a batch of students on environments that the host steps.
+"""The Gymnasium backend: a batch of students on environments that the host steps.
 
 One policy call serves all students and environments; the environments are stepped in Python (`rows`), the updates run
 in one compiled program. Environments are made afresh for each unit and restarted for each round, so a unit boundary is
@@ -22,8 +22,8 @@ from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Learner, Rollout
 from cisr.students.program import program_for
-from cisr.training.lane import Deployed, Lane, UnitSummary
-from cisr.training.records import Batch, Checkpoint, Event, Lesson, Progress
+from cisr.training.backend import Backend, Deployed, UnitSummary
+from cisr.training.records import Batch, Checkpoint, Event, Progress, TrainingSetup
 from cisr.training.rows import Rows
 from cisr.training.tally import Tally, deployment_of, summary_of
 from cisr.training.watch import NO_WATCH, Watch
@@ -48,23 +48,23 @@ def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
 
 
 def train(
-    lesson: Lesson, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
+    setup: TrainingSetup, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
 ) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
-    check_state_functions(lesson.task, lambda: watch.over(None))
-    return GymnasiumLane(lesson, batch, watch).run(checkpoint)
+    check_state_functions(setup.task, lambda: watch.over(None))
+    return GymnasiumBackend(setup, batch, watch).run(checkpoint)
 
 
-class GymnasiumLane(Lane):
-    def __init__(self, lesson: Lesson, batch: Batch, watch: Watch) -> None:
+class GymnasiumBackend(Backend):
+    def __init__(self, setup: TrainingSetup, batch: Batch, watch: Watch) -> None:
         self.watch = watch
         watch.over(None)
-        self.observation, distribution = specs_of(lesson.task)
+        self.observation, distribution = specs_of(setup.task)
         watch.rest()
         program = program_for(
-            batch.enrolments[0].config.shape, self.observation, distribution, len(lesson.task.constraints)
+            batch.students[0].config.shape, self.observation, distribution, len(setup.task.constraints)
         )
-        super().__init__(lesson, batch, program)
+        super().__init__(setup, batch, program)
 
     def _train(
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]

@@ -6,7 +6,7 @@ from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy
 from cisr.students.config import Population, StudentConfig, students_of
-from cisr.training.records import Enrolment
+from cisr.training.records import StudentSpec
 
 
 def student_config(task: Task, seed: int, name: str) -> StudentConfig:
@@ -15,6 +15,6 @@ def student_config(task: Task, seed: int, name: str) -> StudentConfig:
     return students.draw(generator(seed, name, "population")) if isinstance(students, Population) else students
 
 
-def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> Enrolment:
+def new_student(task: Task, policy: CurriculumPolicy, seed: int, name: str) -> StudentSpec:
     """A student of a task; who it is follows from the root seed and its name."""
-    return Enrolment(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))
+    return StudentSpec(name=name, policy=policy, config=student_config(task, seed, name), seed=derive_seed(seed, name))

@@ -14,7 +14,7 @@ from cisr.students.config import StudentConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Enrolment:
+class StudentSpec:
     """One student to be taught: who it is, under which curriculum policy, and its seed."""
 
     name: str
@@ -39,7 +39,7 @@ class Deployment:
     outcomes: Mapping[str, float]
     """Rate of each of the task's outcomes."""
     visits: tuple[int, ...] | None = None
-    """Steps spent on each of a finite task's observations, where the lane counts them."""
+    """Steps spent on each of a finite task's observations, where the backend counts them."""
 
     @property
     def success(self) -> float:
@@ -143,11 +143,11 @@ def charged_score(max_reward: float) -> Callable[[Transcript], float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
+class TrainingSetup:
     """What all students of a classroom have in common."""
 
     task: Task
-    lane: Literal["gymnasium", "compiled"] = "gymnasium"
+    backend: Literal["gymnasium", "compiled"] = "gymnasium"
     """Where experience comes from."""
     evaluate_under: str = "none"
     """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
@@ -161,7 +161,7 @@ class Batch:
     """Students that are trained together by one program. Rounding depends on the batch, so it is fixed for good."""
 
     name: str
-    enrolments: tuple[Enrolment, ...]
+    students: tuple[StudentSpec, ...]
 
 
 class UnitRecord(NamedTuple):

@@ -21,7 +21,7 @@ from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
 from cisr.students.networks import ObservationSpec
 from cisr.system.interrupts import users_errors
-from cisr.training.records import Breakdown, Enrolment
+from cisr.training.records import Breakdown, StudentSpec
 from cisr.training.watch import Watch
 
 
@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 class Rows:
-    """Opened when made; `errors` (one for each student, None while all is well) is shared with the lane.
+    """Opened when made; `errors` (one for each student, None while all is well) is shared with the backend.
 
     `watch` is told whose environment is called.
     """
@@ -41,7 +41,7 @@ class Rows:
     def __init__(
         self,
         task: Task,
-        students: Sequence[Enrolment],
+        students: Sequence[StudentSpec],
         interventions: Sequence[Intervention],
         observation: ObservationSpec,
         errors: list[Breakdown | None],

@@ -10,7 +10,7 @@ import numpy as np
 from cisr.cmdp.rules import Step
 from cisr.core.constraints import violation
 from cisr.core.task import Task
-from cisr.training.lane import UnitSummary
+from cisr.training.backend import UnitSummary
 from cisr.training.records import Deployment
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from cisr.core.errors import CisrError, ConfigError, described
 from cisr.system.compilation import is_out_of_memory, set_up_jax
-from cisr.training.records import Batch, Checkpoint, Event, Lesson
+from cisr.training.records import Batch, Checkpoint, Event, TrainingSetup
 from cisr.training.registrations import Registrations, registrations
 from cisr.training.watch import NO_WATCH, SharedWatch, Watch
 
@@ -39,10 +39,10 @@ class Stream(Protocol):
 
 
 class Job(NamedTuple):
-    """A batch to be taught. On its way to a worker the lesson stays behind: it is sent before, and only when it
-    changes, so that what a worker has compiled for a lesson serves all batches."""
+    """A batch to be taught. On its way to a worker the setup stays behind: it is sent before, and only when it
+    changes, so that what a worker has compiled for a setup serves all batches."""
 
-    lesson: Lesson | None
+    setup: TrainingSetup | None
     batch: Batch
     checkpoint: Checkpoint | None
 
@@ -110,9 +110,9 @@ def own_channels() -> Channels:
 
 
 def send(stream: IO[bytes], message: Any) -> None:
-    """Task and policies may hold lambdas and things from __main__: cloudpickle carries those. Before a lesson goes what
+    """Task and policies may hold lambdas and things from __main__: cloudpickle carries those. Before a setup goes what
     its environments are registered as."""
-    if isinstance(message, Lesson):
+    if isinstance(message, TrainingSetup):
         _write(stream, registrations())
     _write(stream, message)
 
@@ -155,11 +155,11 @@ def _loaded(data: bytes) -> Any:
 
 
 def events_of(job: Job, watch: Watch = NO_WATCH) -> Iterator[Event]:
-    assert job.lesson is not None
+    assert job.setup is not None
     try:
-        lane = importlib.import_module(f"cisr.training.{job.lesson.lane}")  # brings in jax: only workers need it
+        backend = importlib.import_module(f"cisr.training.{job.setup.backend}")  # brings in jax: only workers need it
         set_up_jax()
-        yield from lane.train(job.lesson, job.batch, job.checkpoint, watch)
+        yield from backend.train(job.setup, job.batch, job.checkpoint, watch)
     except Exception as error:
         if is_out_of_memory(error):  # no student is to blame, and none has failed
             raise CisrError(out_of_memory(job.batch, error)) from error
@@ -170,7 +170,7 @@ def events_of(job: Job, watch: Watch = NO_WATCH) -> Iterator[Event]:
 
 def out_of_memory(batch: Batch, error: Exception) -> str:
     """What was asked, what happened, and how to mend it."""
-    n, config = len(batch.enrolments), batch.enrolments[0].config
+    n, config = len(batch.students), batch.students[0].config
     shape = f"{type(config.network).__name__} networks, {config.n_envs} environments × {config.n_steps} steps each"
     said = textwrap.shorten(str(error) or type(error).__name__, 120, placeholder=" ...").rstrip(".")
     smaller = (
@@ -192,18 +192,18 @@ def main(page: int) -> None:
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox, messages), daemon=True).start()
     _tell(outbox, Ready())
-    lesson: Lesson | Broken | None = None
+    setup: TrainingSetup | Broken | None = None
     at_first: int | None = None  # bytes of memory after the first unit
     while True:
         message = messages.get()
-        if isinstance(message, Lesson | Broken):
-            lesson = message
+        if isinstance(message, TrainingSetup | Broken):
+            setup = message
             continue
-        if isinstance(lesson, Broken):
-            _tell(outbox, lesson)
+        if isinstance(setup, Broken):
+            _tell(outbox, setup)
             continue
         try:
-            for event in events_of(message._replace(lesson=lesson), watch):
+            for event in events_of(message._replace(setup=setup), watch):
                 _tell(outbox, event)
                 if isinstance(event, Checkpoint):
                     messages.get()

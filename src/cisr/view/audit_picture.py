@@ -98,8 +98,8 @@ def _arrows(axes: Axes, width: int, moves: list[tuple[Any, Any]], colour: str, t
     for start, end in pairs:
         if start == end:
             _ring(axes, width, (start,), colour)
-    ways = np.array([pair for pair in pairs if pair[0] != pair[1]]).reshape(-1, 2)
-    tails, heads = (np.stack([ways[:, k] % width, ways[:, k] // width], axis=1) + 0.5 for k in (0, 1))  # (k, 2)
+    arrows = np.array([pair for pair in pairs if pair[0] != pair[1]]).reshape(-1, 2)
+    tails, heads = (np.stack([arrows[:, k] % width, arrows[:, k] // width], axis=1) + 0.5 for k in (0, 1))  # (k, 2)
     margin = 0.25 * (heads - tails) / np.linalg.norm(heads - tails, axis=1, keepdims=True)
     axes.quiver(
         *(tails + margin).T, *(heads - tails - 2 * margin).T, color=colour, angles="xy", scale_units="xy", scale=1,

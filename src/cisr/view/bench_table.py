@@ -12,22 +12,22 @@ from cisr.experiments.bench import BASELINES, Throughput
 
 def throughput_table(found: Throughput) -> Table:
     table = Table(title="Median over turns [lowest, highest]", title_justify="left")
-    baselines = [lane for lane in found.rates if lane in BASELINES]
-    table.add_column("lane")
+    baselines = [backend for backend in found.rates if backend in BASELINES]
+    table.add_column("backend")
     for column in ("steps/s", *(f"times {baseline}" for baseline in baselines)):
         table.add_column(column, justify="right")
-    for lane, rates in found.rates.items():
-        ratios = [found.ratios.get(f"{lane}/{baseline}") for baseline in baselines]
-        table.add_row(lane, _spread(rates, ",.0f"), *("–" if r is None else _spread(r, ".2f") for r in ratios))
+    for backend, rates in found.rates.items():
+        ratios = [found.ratios.get(f"{backend}/{baseline}") for baseline in baselines]
+        table.add_row(backend, _spread(rates, ",.0f"), *("–" if r is None else _spread(r, ".2f") for r in ratios))
     return table
 
 
 def what_is_compared(found: Throughput) -> str:
     """The work, who did it where, and what one side had that the others lacked."""
-    sizes = ", ".join(f"{lane} {size}" for lane, size in found.batches.items())
+    sizes = ", ".join(f"{backend} {size}" for backend, size in found.batches.items())
     table = (
-        " The compiled lane runs the network once for each of this task's finitely many observations, the others once "
-        "for each sample: its ratio does not carry over to tasks with other observations."
+        " The compiled backend runs the network once for each of this task's finitely many observations, the others "
+        "once for each sample: its ratio does not carry over to tasks with other observations."
     )
     plain = (
         " sb3-plain steps the task's own environment, without any intervention." if "sb3-plain" in found.rates else ""
@@ -35,7 +35,7 @@ def what_is_compared(found: Throughput) -> str:
     return (
         f"The same student of {found.task} ({found.scale} scale) under {found.intervention}: environment steps per "
         f"second, with rollouts and updates, without compilation and warm-up; {found.cores} single-threaded processes, "
-        f"compiled lane on {found.device}; students in a batch: {sizes}."
+        f"compiled backend on {found.device}; students in a batch: {sizes}."
         f"{plain}{table if found.tabulated else ''}"
     )
 

@@ -11,7 +11,7 @@ from cisr.experiments.reproduce import published_teachers
 from cisr.tasks import EXPLORER
 from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 
-TEACHERS = {"TopTwo": "ours", "GPUCB": "paper", "RandomSearch": "random"}
+TEACHERS = {"TopTwo": "top-two", "GPUCB": "gp-ucb", "RandomSearch": "random"}
 """What the command line calls them."""
 
 
@@ -78,8 +78,8 @@ def _named(name: str, usual: str) -> list[str]:
 
 
 def _line(contents: Contents, words: list[object], run: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    words += ["--lane", contents.settings.get("lane", "auto")]
-    words += [] if run["deployed under"] == "none" else ["--evaluate-in", "M0"]
+    words += ["--backend", contents.settings.get("backend", "auto")]
+    words += [] if run["deployed under"] == "none" else ["--evaluate-safely"]
     words += ["--seed", run["seed"]]
     words += ["--batch", contents.settings["batching"]["largest"], "--store", contents.source]
     said = list(notes)

@@ -169,7 +169,7 @@ def map_section(plan: Mapping[str, Any], colours: Mapping[str, str]) -> str:
 
 
 def visits_section(record: ComparisonRecord, rows: Sequence[str]) -> str:
-    """Where the final policies went; "" where the lane does not count it."""
+    """Where the final policies went; "" where the backend does not count it."""
     means = {}
     for group in record.groups:
         counts = [t.deployment.visits for t in group.students if t.deployment and t.deployment.visits]

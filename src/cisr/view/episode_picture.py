@@ -1,4 +1,4 @@
-"""A counterexample as a picture: the way to the failure, on the map where the task has one."""
+"""A counterexample as a picture: the segment to the failure, on the map where the task has one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(
     frame: np.ndarray | None = None,
 ) -> None:
     """Write a PNG; `intervention` need be given only where it is not one of the task's. A `frame` that the environment
-    drew (see `last_frame`) is shown beside the way."""
+    drew (see `last_frame`) is shown beside the segment."""
     from matplotlib.figure import Figure
 
     episode, plan = counterexample.episode, task.floor_plan
@@ -51,7 +51,7 @@ def draw(
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.suptitle(
-        f"{task.name} under '{under.name}': {episode.danger} in step {len(episode.turns)}\n"
+        f"{task.name} under '{under.name}': {episode.danger} in step {len(episode.steps)}\n"
         f"{counterexample.attacker} play from seed {episode.seed}, {episode.rescues} rescues",
         fontsize=11,
     )
@@ -60,15 +60,15 @@ def draw(
 
 
 def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
-    """The ways between rescues, each (n, d), and the rescues as (from, to)."""
-    ways, rescues, way = [], [], [episode.start]
-    for turn in episode.turns:
-        way.append(turn.state)
-        if turn.put_to is not None:
-            ways.append(np.array(way))
-            rescues.append((turn.state, turn.put_to))
-            way = [turn.put_to]
-    return [*ways, np.array(way)], rescues
+    """The segments between rescues, each (n, d), and the rescues as (from, to)."""
+    segments, rescues, segment = [], [], [episode.start]
+    for step in episode.steps:
+        segment.append(step.state)
+        if step.put_to is not None:
+            segments.append(np.array(segment))
+            rescues.append((step.state, step.put_to))
+            segment = [step.put_to]
+    return [*segments, np.array(segment)], rescues
 
 
 def _draw_on_map(axes: Axes, rows: list[str], intervention: Intervention, episode: Episode) -> None:
@@ -88,17 +88,17 @@ def _draw_on_map(axes: Axes, rows: list[str], intervention: Intervention, episod
         return np.stack(np.divmod(states[:, 0].astype(int), width)[::-1], axis=-1).astype(float)
 
     def wobble(points: np.ndarray) -> np.ndarray:
-        """A way crosses itself: every point is moved a little, so that all of it can be seen."""
+        """A segment crosses itself: every point is moved a little, so that all of it can be seen."""
         return points + rng.uniform(-0.16, 0.16, points.shape)
 
     rng = np.random.default_rng(episode.seed)
     put = episode.start
     points, kinds = [wobble(centre(put[None]))[0]], ["start"]
-    for turn in episode.turns:
-        points.append(wobble(centre(turn.state[None]))[0])
-        kinds.append("move" if turn.put_to is None else "rescue")
-        if turn.put_to is not None:
-            points.append(wobble(centre(turn.put_to[None]))[0])
+    for step in episode.steps:
+        points.append(wobble(centre(step.state[None]))[0])
+        kinds.append("move" if step.put_to is None else "rescue")
+        if step.put_to is not None:
+            points.append(wobble(centre(step.put_to[None]))[0])
             kinds.append("put back")
     _draw_way(axes, np.array(points), kinds)
     axes.plot([], [], "s", color=ZONE, markeredgecolor="#cccccc", markersize=9, label="trigger set")
@@ -128,7 +128,7 @@ def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
             },
         )
     rescued = points[[kind == "rescue" for kind in kinds]]
-    axes.plot([], [], color=WAY, label="way")
+    axes.plot([], [], color=WAY, label="segment")
     if len(rescued):
         axes.plot(*rescued.T, "o", color=RESCUE, markersize=4, label="rescue")
     axes.plot(*points[0], "s", color=WAY, markersize=7, label="start")
@@ -139,14 +139,14 @@ def _draw_in_states(axes: Axes, episode: Episode) -> None:
     """The first two numbers of the state; where there is only one, the one over time."""
     from matplotlib.ticker import MaxNLocator
 
-    ways, rescues = _segments(episode)
+    segments, rescues = _segments(episode)
     flat = len(episode.start) == 1
     clock = 0
-    for k, way in enumerate(ways):
-        x, y = (clock + np.arange(len(way)), way[:, 0]) if flat else (way[:, 0], way[:, 1])
-        last = k == len(ways) - 1
-        axes.plot(x, y, ".-", color=WAY, alpha=1.0 if last else 0.35, markersize=4, label="way" if last else None)
-        clock += len(way) - 1
+    for k, segment in enumerate(segments):
+        x, y = (clock + np.arange(len(segment)), segment[:, 0]) if flat else (segment[:, 0], segment[:, 1])
+        last = k == len(segments) - 1
+        axes.plot(x, y, ".-", color=WAY, alpha=1.0 if last else 0.35, markersize=4, label="segment" if last else None)
+        clock += len(segment) - 1
         if k < len(rescues):
             before, after = rescues[k]
             at = [clock, clock] if flat else [before[0], after[0]]

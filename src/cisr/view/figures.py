@@ -25,7 +25,7 @@ from cisr.training.apart import play_apart
 from cisr.view.svg import COLOURS, DANGER
 
 LINES = {"trigger": "#009E73", "reset": "#E69F00"}
-"""Colours of an intervention's lines in a scenery, as in the paper's figure; others are grey."""
+"""Colours of an intervention's lines in a state_plot, as in the paper's figure; others are grey."""
 
 
 def learning_curves(comparison: Comparison, *paths: Path) -> None:
@@ -78,10 +78,10 @@ def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float
 def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes: int = 3, seed: int = 0) -> None:
     """Where each intervention triggers and where it puts students, with a few episodes under it, into the files.
 
-    `act` plays, by default actions at random. The task must have a scenery.
+    `act` plays, by default actions at random. The task must have a state_plot.
     """
-    scenery = check_scenery(task)
-    names = list(scenery["interventions"])
+    state_plot = check_state_plot(task)
+    names = list(state_plot["interventions"])
     columns = min(len(names), 2)
     rows = -(-len(names) // columns)
     figure = Figure(figsize=(5.6 * columns, 4.0 * rows + 0.3), layout="constrained")
@@ -90,7 +90,7 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
         for k in range(n_episodes):
             player = act or at_random(task, episode_seed(seed, k))
             _episode(axes, trajectory(task, player, under=name, seed=episode_seed(seed, k)), COLOURS[(3, 0, 5)[k % 3]])
-        _scenery(axes, scenery, name)
+        _state_plot(axes, state_plot, name)
         axes.set_title(name)
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))
@@ -107,24 +107,24 @@ def _draw_student(task: Task, student: StoredStudent, path: Path, seed: int, tel
     rescues_figure(task, path, act=by_student(student.ready(task)), seed=seed)
 
 
-def check_scenery(task: Task) -> Mapping[str, Any]:
-    if task.scenery is None:
+def check_state_plot(task: Task) -> Mapping[str, Any]:
+    if task.state_plot is None:
         raise ConfigError(
-            f"Task '{task.name}' has no scenery to draw episodes on: "
-            "pass one to Task(scenery=…), or do without this picture."
+            f"Task '{task.name}' has no state plot to draw episodes on: "
+            "pass one to Task(state_plot=…), or do without this picture."
         )
-    return task.scenery
+    return task.state_plot
 
 
-def _scenery(axes: Axes, scenery: Mapping[str, Any], intervention: str) -> None:
-    for name, lines in scenery["lines"].items():
+def _state_plot(axes: Axes, state_plot: Mapping[str, Any], intervention: str) -> None:
+    for name, lines in state_plot["lines"].items():
         for line in lines:
             axes.plot(*np.array(line).T, color="#222222", linewidth=4, solid_capstyle="butt", label=name, zorder=2)
-    for name, lines in scenery["interventions"][intervention].items():
+    for name, lines in state_plot["interventions"][intervention].items():
         for line in lines:
             axes.plot(*np.array(line).T, color=LINES.get(name, "#888888"), linewidth=2, label=f"{name} line", zorder=1)
-    x, y = scenery["limits"]
-    axes.set(xlim=x, ylim=y, xlabel=scenery["axes"][0], ylabel=scenery["axes"][1])
+    x, y = state_plot["limits"]
+    axes.set(xlim=x, ylim=y, xlabel=state_plot["axes"][0], ylabel=state_plot["axes"][1])
     axes.spines[["top", "right"]].set_visible(False)
 
 

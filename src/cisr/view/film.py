@@ -23,7 +23,7 @@ import numpy as np
 
 from cisr.core.errors import ConfigError, described
 from cisr.core.task import Task
-from cisr.experiments.trajectories import Moment, by_student, episode_seed, play
+from cisr.experiments.trajectories import PlayedStep, by_student, episode_seed, play
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import writing
@@ -54,7 +54,7 @@ class Frame:
 
     picture: Image
     step: int
-    last: Moment
+    last: PlayedStep
 
 
 class Star(NamedTuple):
@@ -74,7 +74,7 @@ class Scene(NamedTuple):
     number: int
     under: str
 
-    def moments(self, env: gymnasium.Env[Any, Any]) -> Iterator[Moment]:
+    def steps(self, env: gymnasium.Env[Any, Any]) -> Iterator[PlayedStep]:
         seed = episode_seed(self.seed, self.number)
         act = by_student(copy.copy(self.student), seed)  # a copy, that draws as if for the first time
         return play(self.task, act, env, under=self.under, seed=seed)
@@ -84,12 +84,12 @@ class Scene(NamedTuple):
         from PIL import Image
 
         env = _filmed(self.task)
-        for step, moment in enumerate(self.moments(env)):
-            if step % every == 0 or moment.outcome is not None:
+        for number, step in enumerate(self.steps(env)):
+            if number % every == 0 or step.outcome is not None:
                 drawn: Any = env.render()
                 picture = Image.fromarray(np.asarray(drawn, np.uint8))
                 height = round(picture.height * CELL_WIDTH / picture.width)
-                yield Frame(picture=picture.resize((CELL_WIDTH, height)), step=step, last=moment)
+                yield Frame(picture=picture.resize((CELL_WIDTH, height)), step=number, last=step)
         env.close()
 
 
@@ -148,7 +148,7 @@ def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: 
     def frames() -> Iterator[Image]:
         for number in range(n_episodes):
             scenes = [Scene(task, student, seed, number, under) for student in students]
-            longest = max(sum(1 for _ in scene.moments(task.make_env())) for scene in scenes)
+            longest = max(sum(1 for _ in scene.steps(task.make_env())) for scene in scenes)
             cells = [scene.frames(max(every, math.ceil(longest / MOST_FRAMES))) for scene in scenes]
             latest = [next(cell) for cell in cells]
             moving = True

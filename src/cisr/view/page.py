@@ -18,7 +18,7 @@ from cisr.view.reproduction_section import reproduction_section
 from cisr.view.safety_section import safety_section
 from cisr.view.study_section import study_section
 from cisr.view.svg import esc
-from cisr.view.trajectory_section import scenery_section, trajectory_section
+from cisr.view.trajectory_section import state_plot_section, trajectory_section
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
@@ -75,8 +75,8 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
         sections.append(("Safety of the interventions", safety_section(contents.audit)))
     if plan:
         sections.append(("Map and trigger zones", map_section(plan, colours)))
-    if "scenery" in settings:
-        sections.append(("Where interventions act", scenery_section(settings["scenery"], colours)))
+    if "state plot" in settings:
+        sections.append(("Where interventions act", state_plot_section(settings["state plot"], colours)))
     if failed := [t for t in contents.students if t.error]:
         rows = "".join(f"<tr><td>{esc(t.name)}</td><td>{len(t.units)}</td><td>{esc(t.error)}</td></tr>" for t in failed)
         head = "<tr><th>student</th><th>units done</th><th>error</th></tr>"
@@ -92,11 +92,11 @@ def _sections(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _whereabouts(contents: Contents, record: ComparisonRecord) -> str:
-    """Where students went, on the map or the scenery that the task may have."""
-    plan, scenery = contents.settings.get("floor plan"), contents.settings.get("scenery")
+    """Where students went, on the map or the state plot that the task may have."""
+    plan, state_plot = contents.settings.get("floor plan"), contents.settings.get("state plot")
     text = visits_section(record, plan["rows"]) if plan else ""
-    if scenery:
-        text += trajectory_section(record, contents.trajectories, scenery, contents.colours())
+    if state_plot:
+        text += trajectory_section(record, contents.trajectories, state_plot, contents.colours())
     return text
 
 
@@ -132,7 +132,7 @@ def _rerun(contents: Contents) -> str:
     rows = "".join(
         f"<tr><td>{esc(name)}</td><td>{esc(_plain(value))}</td></tr>"
         for name, value in sorted(settings.items())
-        if name not in ("floor plan", "scenery", "student settings", "code")
+        if name not in ("floor plan", "state plot", "student settings", "code")
     )
     drawn = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
     student = json.dumps(next(iter(configs.values())), indent=2)
@@ -140,7 +140,7 @@ def _rerun(contents: Contents) -> str:
     files = curriculum_files(group for group in groups if not by_name(contents, group))
     return (
         f"<p>Commands, as far as the store tells:</p><pre>{esc(commands(contents))}</pre>"
-        '<p class="note">The same numbers come out on the same machine, lane and versions; elsewhere rounding differs.'
+        '<p class="note">The same numbers come out on the same machine, backend and versions; others round differently.'
         "</p>"
         + (f"<details><summary>Curriculum files that the commands name</summary>{files}</details>" if files else "")
         + f'<h3>Made with</h3><table class="plain"><tbody>{versions}</tbody></table>'

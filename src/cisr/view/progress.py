@@ -75,17 +75,17 @@ class Meter:
     def __call__(self, batch: Batch, event: Event, part: str = "") -> None:
         now = time.monotonic()
         if isinstance(event, Steps):
-            units = event.steps / batch.enrolments[0].config.steps_per_unit
+            units = event.steps / batch.students[0].config.steps_per_unit
             self._begun[part, batch.name] = self._begun.get((part, batch.name), 0.0) + units
             self._recent.append((now, event.steps))
             while self._recent and now - self._recent[0][0] > RATE_WINDOW:
                 self._recent.popleft()
         elif isinstance(event, Checkpoint):
             self._begun.pop((part, batch.name), None)
-            self._done |= {(part, student.name): event.unit for student in batch.enrolments}
+            self._done |= {(part, student.name): event.unit for student in batch.students}
         elif isinstance(event, Graduation):
             self._begun.pop((part, batch.name), None)
-            self._done |= {(part, student.name): self._units_each for student in batch.enrolments}
+            self._done |= {(part, student.name): self._units_each for student in batch.students}
         done = sum(self._done.values())
         reached = done + sum(self._begun.values())
         window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)

@@ -25,7 +25,7 @@ def reproduction_section(
             deployed(record.pooled),
             f'<div class="wide">{published_table(record)}</div>',
             "<h3>Can they be told apart?</h3><p>Each repetition is one value: the mean of its class. The students of "
-            "one teacher share its luck, so they are no evidence of their own.</p>",
+            "one teacher share its curriculum policy, so they are no evidence of their own.</p>",
             f'<div class="wide">{differences_table(told_apart(record.rows), "reproduction-differences")}</div>',
             "<details><summary>More of our students, all repetitions together</summary>",
             f'<div class="wide">{summary_table([group.row for group in groups], "pooled")}</div></details>',

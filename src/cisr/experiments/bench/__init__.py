@@ -1,4 +1,4 @@
-"""How fast students learn: cisr's lanes and Stable-Baselines3 on the same work, in one run.
+"""How fast students learn: cisr's backends and Stable-Baselines3 on the same work, in one run.
 
 The work is a task's student (the same network, rollouts, minibatches and epochs) under one intervention. Steps per
 second, summed over processes, count rollouts and updates; starting processes, compilation and warm-up are left out.
@@ -14,7 +14,7 @@ Not equal, to Stable-Baselines3's advantage: cisr runs its whole classroom (Lagr
 environments each unit, checkpoints), the other side only `PPO.learn`. To the disadvantage of sb3: `InducedCMDP` judges
 each environment on its own, where cisr judges those of many students together. That costs little on a lake and a lot
 on a lander; sb3-plain is without it. To that of both: the value is evaluated once more where the time limit ends an
-episode. Where a task has finitely many observations, the compiled lane runs the network once for each of them and not
+episode. Where a task has finitely many observations, the compiled backend runs the network once for each of them, not
 for each sample (`cisr.students.observation_table`): the same updates with less arithmetic, which no task with other
 observations gets.
 """
@@ -39,15 +39,15 @@ from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.students.config import StudentConfig, student_of
 from cisr.system.compilation import accelerator_bytes
-from cisr.training import Batch, Batching, Checkpoint, Classroom, Enrolment, Event, Lesson, Progress
+from cisr.training import Batch, Batching, Checkpoint, Classroom, Event, Progress, StudentSpec, TrainingSetup
 from cisr.training.classroom import MOST_WORKERS
 from cisr.training.process import start_process
 from cisr.training.registrations import registrations
 from cisr.training.worker import Broken, receive, send
 
-OWN_LANES = ("compiled", "gymnasium")
+OWN_BACKENDS = ("compiled", "gymnasium")
 BASELINES = ("sb3", "sb3-plain")
-LANES = (*OWN_LANES, *BASELINES)
+BACKENDS = (*OWN_BACKENDS, *BASELINES)
 STUDENTS_FOR_A_CORE, STUDENTS_FOR_AN_ACCELERATOR = 4, 256
 MOST_REPETITIONS, LONGEST = 1_000, 86_400.0
 ENDLESS = 1_000_000
@@ -64,24 +64,24 @@ class Throughput:
     cores: int
     device: str
     batches: Mapping[str, int]
-    """Students that each process teaches at once, by lane."""
+    """Students that each process teaches at once, by backend."""
     rates: Mapping[str, tuple[float, ...]]
-    """Steps per second in each turn, by lane."""
+    """Steps per second in each turn, by backend."""
     tabulated: bool = False
-    """Whether the compiled lane had the help of an observation table."""
+    """Whether the compiled backend had the help of an observation table."""
     left_out: tuple[str, ...] = ()
-    """Why lanes were not measured, a line for each."""
+    """Why backends were not measured, a line for each."""
 
     @property
     def ratios(self) -> dict[str, tuple[float, ...]]:
-        """Each of cisr's lanes against Stable-Baselines3, turn by turn, where both were measured."""
+        """Each of cisr's backends against Stable-Baselines3, turn by turn, where both were measured."""
         return {
-            f"{lane}/{baseline}": tuple(
-                own / other for own, other in zip(self.rates[lane], self.rates[baseline], strict=True)
+            f"{backend}/{baseline}": tuple(
+                own / other for own, other in zip(self.rates[backend], self.rates[baseline], strict=True)
             )
-            for lane in OWN_LANES
+            for backend in OWN_BACKENDS
             for baseline in BASELINES
-            if lane in self.rates and baseline in self.rates
+            if backend in self.rates and baseline in self.rates
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Throughput:
             "task": self.task,
             "scale": self.scale,
             "machine": {"cores": self.cores, "device": self.device},
-            "lanes": {lane: median(rates) for lane, rates in self.rates.items()},
+            "lanes": {backend: median(rates) for backend, rates in self.rates.items()},
             "ratios": {name: median(ratios) for name, ratios in self.ratios.items()},
         }
 
@@ -114,7 +114,7 @@ def bench(
     task: Task,
     *,
     intervention: str | None = None,
-    lanes: Sequence[str] = LANES,
+    backends: Sequence[str] = BACKENDS,
     repetitions: int = 3,
     seconds: float = 20.0,
     students: int | None = None,
@@ -122,15 +122,15 @@ def bench(
     seed: int = 0,
     say: Callable[[str], None] = lambda line: None,
 ) -> Throughput:
-    """Measure each lane `repetitions` times, in turns, for at least `seconds` each.
+    """Measure each backend `repetitions` times, in turns, for at least `seconds` each.
 
-    `intervention` is the task's first by default. `students` is the size of a batch on the compiled lane, and on the
-    gymnasium lane unless the compiled one has an accelerator. `cores` is how many processes run side by side.
+    `intervention` is the task's first by default. `students` is the size of a batch on the compiled backend, and on the
+    gymnasium backend unless the compiled one has an accelerator. `cores` is how many processes run side by side.
     `say` hears lines of progress.
     """
-    for name in lanes:
-        if name not in LANES:
-            raise ConfigError(f"There is no lane '{name}' to measure: choose from {', '.join(LANES)}.")
+    for name in backends:
+        if name not in BACKENDS:
+            raise ConfigError(f"There is no backend '{name}' to measure: choose from {', '.join(BACKENDS)}.")
     for what, number, most in (
         ("repetitions", repetitions, MOST_REPETITIONS),
         ("students in a batch", students, MOST_STUDENTS),
@@ -146,10 +146,10 @@ def bench(
         intervention = (*task.intervention_names, "none")[0]
     task.intervention(intervention)
 
-    reasons = {lane: reason for lane in lanes if (reason := _why_not(task, lane))}
-    measured = [lane for lane in LANES if lane in lanes and lane not in reasons]
+    reasons = {backend: reason for backend in backends if (reason := _why_not(task, backend))}
+    measured = [backend for backend in BACKENDS if backend in backends and backend not in reasons]
     if not measured:
-        raise ConfigError(" ".join(reasons.values()) or "There is no lane to measure: name at least one.")
+        raise ConfigError(" ".join(reasons.values()) or "There is no backend to measure: name at least one.")
     if measured != ["compiled"]:
         from cisr.training.gymnasium import specs_of
 
@@ -165,40 +165,40 @@ def bench(
         batches["compiled"] = students or STUDENTS_FOR_AN_ACCELERATOR
     endless = replace(task, n_units=ENDLESS)  # one object for all turns: programs are compiled for a task object
     work = Work(endless, student_of(task), intervention, seconds, seed)
-    rates: dict[str, list[float]] = {lane: [] for lane in measured}
+    rates: dict[str, list[float]] = {backend: [] for backend in measured}
     for turn in range(repetitions):
-        for lane in measured:
+        for backend in measured:
             job = work._replace(seed=derive_seed(seed, turn))
-            say(f"turn {turn + 1} of {repetitions}: {lane} …")
-            if lane in BASELINES:
-                rate = _sb3_rate(job._replace(plain=lane == "sb3-plain"), cores)
-            elif lane == "compiled":
-                rate = _classroom_rate(job, "compiled", 1 if accelerated else cores, batches[lane])
+            say(f"turn {turn + 1} of {repetitions}: {backend} …")
+            if backend in BASELINES:
+                rate = _sb3_rate(job._replace(plain=backend == "sb3-plain"), cores)
+            elif backend == "compiled":
+                rate = _classroom_rate(job, "compiled", 1 if accelerated else cores, batches[backend])
             else:
-                rate = _classroom_rate(job, "gymnasium", cores, batches[lane])
-            rates[lane].append(rate)
-            say(f"turn {turn + 1} of {repetitions}: {lane} {rate:,.0f} steps/s")
+                rate = _classroom_rate(job, "gymnasium", cores, batches[backend])
+            rates[backend].append(rate)
+            say(f"turn {turn + 1} of {repetitions}: {backend} {rate:,.0f} steps/s")
     return Throughput(
         task=task.name,
         scale=task.scale,
         intervention=intervention,
         cores=cores,
         device=_device(),
-        batches={lane: batches[lane] for lane in measured},
-        rates={lane: tuple(found) for lane, found in rates.items()},
-        tabulated="compiled" in measured and task.twin is not None and task.twin().table is not None,
+        batches={backend: batches[backend] for backend in measured},
+        rates={backend: tuple(found) for backend, found in rates.items()},
+        tabulated="compiled" in measured and task.jax_env is not None and task.jax_env().table is not None,
         left_out=tuple(reasons.values()),
     )
 
 
-def _why_not(task: Task, lane: str) -> str | None:
-    """Why a lane cannot be measured here, as a line for the user."""
-    if lane == "compiled":
-        return f"compiled: left out, task '{task.name}' has no compiled twin." if task.twin is None else None
+def _why_not(task: Task, backend: str) -> str | None:
+    """Why a backend cannot be measured here, as a line for the user."""
+    if backend == "compiled":
+        return f"compiled: left out, task '{task.name}' has no JAX environment." if task.jax_env is None else None
     if find_spec("gymnasium") is None:
-        return f"{lane}: left out, gymnasium is not installed (pip install gymnasium)."
-    if lane in BASELINES and find_spec("stable_baselines3") is None:
-        return f"{lane}: left out with its ratios, Stable-Baselines3 is not installed: pip install 'cisr[sb3]'"
+        return f"{backend}: left out, gymnasium is not installed (pip install gymnasium)."
+    if backend in BASELINES and find_spec("stable_baselines3") is None:
+        return f"{backend}: left out with its ratios, Stable-Baselines3 is not installed: pip install 'cisr[sb3]'"
     return None
 
 
@@ -208,10 +208,10 @@ def _device() -> str:
     return str(jax.devices()[0].device_kind)
 
 
-def _classroom_rate(work: Work, lane: Literal["compiled", "gymnasium"], n_batches: int, size: int) -> float:
+def _classroom_rate(work: Work, backend: Literal["compiled", "gymnasium"], n_batches: int, size: int) -> float:
     """Steps per second of a classroom, after the first unit of each batch."""
-    enrolments = [
-        Enrolment(
+    students = [
+        StudentSpec(
             name=f"student {k}",
             policy=Fixed(work.intervention),
             config=work.config,
@@ -220,15 +220,17 @@ def _classroom_rate(work: Work, lane: Literal["compiled", "gymnasium"], n_batche
         for k in range(n_batches * size)
     ]
     watch = _Stopwatch(n_batches, work.seconds)
-    lesson = Lesson(task=work.task, lane=lane)
+    setup = TrainingSetup(task=work.task, backend=backend)
     with (
         Store(None) as store,
         _workers_on_cpu(),
-        Classroom(lesson, store, batching=Batching(n_batches, size), n_workers=n_batches, listener=watch) as classroom,
+        Classroom(setup, store, batching=Batching(n_batches, size), n_workers=n_batches, listener=watch) as classroom,
         contextlib.suppress(_TimeIsUp),
     ):
-        for transcript in classroom.teach(enrolments):
-            raise CisrError(f"The {lane} lane cannot be measured: {transcript.error or 'a student ended too early.'}")
+        for transcript in classroom.teach(students):
+            raise CisrError(
+                f"The {backend} backend cannot be measured: {transcript.error or 'a student ended too early.'}"
+            )
     return watch.rate()
 
 
@@ -258,8 +260,8 @@ class _Mark(NamedTuple):
 class _Stopwatch:
     """Listens to a classroom. Its time begins when every batch has finished a unit, so when all has been compiled.
 
-    It ends when every batch has been watched for long enough, from one of its reports to another: on the compiled lane
-    these come once a unit.
+    It ends when every batch has been watched for long enough, from one of its reports to another: on the compiled
+    backend these come once a unit.
     """
 
     def __init__(self, n_batches: int, seconds: float) -> None:

@@ -28,7 +28,7 @@ from torch import nn
 
 from cisr.cmdp.gymnasium import InducedCMDP
 from cisr.experiments.bench import Ready, Work
-from cisr.students.config import Convolutional, Network, StudentConfig
+from cisr.students.config import CNN, Network, StudentConfig
 from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
 from cisr.students.ppo import ADAM_EPSILON
 from cisr.training.process import ONE_THREAD
@@ -49,9 +49,9 @@ class Trunk(BaseFeaturesExtractor):  # type: ignore[misc]
         super().__init__(observation_space, features_dim=network.hidden[-1])
         activation = ACTIVATIONS[network.activation]
         features = spaces.flatdim(observation_space)  # discrete observations arrive one-hot encoded
-        self.convolutional = isinstance(network, Convolutional)
+        self.convolutional = isinstance(network, CNN)
         layers: list[Any] = []
-        if isinstance(network, Convolutional):
+        if isinstance(network, CNN):
             assert isinstance(observation_space, spaces.Box)
             height, width, channels = observation_space.shape
             for filters in network.filters:

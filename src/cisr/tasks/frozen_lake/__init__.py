@@ -16,18 +16,18 @@ import numpy as np
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention, Rewind, ToStart
 from cisr.core.task import Move, Task, Teaching
-from cisr.students.config import Convolutional, Perceptron, StudentConfig, explorer
+from cisr.students.config import CNN, MLP, StudentConfig, explorer
 from cisr.tasks import Scale
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, PAPER_MAP, Lake
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from cisr.tasks.frozen_lake.twin import LakeTwin
+    from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv
 
 
 PAPER_STUDENT = StudentConfig(
-    network=Convolutional(filters=(32, 64), kernel_size=3, hidden=(32,)),
+    network=CNN(filters=(32, 64), kernel_size=3, hidden=(32,)),
     n_envs=4,
     n_steps=128,
     n_epochs=9,
@@ -39,12 +39,12 @@ PAPER_STUDENT = StudentConfig(
     multiplier_bound=0.5,
     multiplier_rate=1.0,
 )
-SMALL_STUDENT = replace(PAPER_STUDENT, network=Perceptron(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
+SMALL_STUDENT = replace(PAPER_STUDENT, network=MLP(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
 EXPLORER: dict[Scale, StudentConfig] = {
     "paper": explorer(PAPER_STUDENT, ent_coef=0.1, learning_rate=5e-4, clip_range_vf=0.2),
     "quick": explorer(SMALL_STUDENT, ent_coef=0.1, clip_range_vf=0.2),
 }
-STUDENTS = ("cnn", "perceptron", "explorer")
+STUDENTS = ("cnn", "mlp", "explorer")
 """Kinds of students: the paper's, small ones, and our explorer of either by the scale."""
 PAPER_TEACHING = Teaching(
     n_switches=2,
@@ -53,7 +53,7 @@ PAPER_TEACHING = Teaching(
     n_initial=10,
     n_rounds=20,
     class_size=1,
-    setting="paper",
+    teacher="gp-ucb",
     # (mean, variance) of the paper's Gamma hyperpriors: signal, seven length-scales, noise.
     hyperpriors=((1, 0.2), (1, 1), (0.05, 0.02), (1, 1), (0.05, 0.02), *[(0.2, 0.2)] * 3, (0.01, 0.1)),
 )
@@ -65,7 +65,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     horizon: int = changes.get("horizon", HORIZON)
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
-        from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled lane does without
+        from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled backend does without
 
         return environment.make_env(lake, horizon, **options)
 
@@ -76,7 +76,7 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     fields: dict[str, Any] = {
         "name": "frozen-lake",
         "make_env": make_env,
-        "twin": lambda: _twin(lake),
+        "jax_env": lambda: _jax_env(lake),
         "model": lambda: lake.model,
         "place": place,
         "danger": _on(lake.where("H")),
@@ -101,10 +101,10 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
     return Task(**fields)
 
 
-def _twin(lake: Lake) -> LakeTwin:
-    from cisr.tasks.frozen_lake.twin import LakeTwin  # brings in jax
+def _jax_env(lake: Lake) -> LakeJaxEnv:
+    from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv  # brings in jax
 
-    return LakeTwin(lake)
+    return LakeJaxEnv(lake)
 
 
 def near(lake: Lake, distance: int) -> Callable[[Array], Array]:
@@ -131,7 +131,7 @@ def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
         scale="paper",
         description=f"The paper's 10×10 lake and search, {kind} students, 11 units of 9,216 steps.",
         n_units=11,
-        student={"cnn": PAPER_STUDENT, "perceptron": SMALL_STUDENT, "explorer": EXPLORER[scale]}[kind],
+        student={"cnn": PAPER_STUDENT, "mlp": SMALL_STUDENT, "explorer": EXPLORER[scale]}[kind],
         student_kind=kind,
         teaching=OUR_TEACHING if kind == "explorer" else PAPER_TEACHING,
     )

@@ -21,7 +21,7 @@ import numpy as np
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention, Place, Reset, ToStart
 from cisr.core.task import Task, Teaching
-from cisr.students.config import Perceptron, StudentConfig, explorer
+from cisr.students.config import MLP, StudentConfig, explorer
 from cisr.tasks import Scale
 from cisr.tasks.lunar_lander import careful
 from cisr.tasks.lunar_lander.bodies import place, read_state
@@ -33,7 +33,7 @@ from cisr.tasks.lunar_lander.flight import (
     over_the_pad,
     papers_lines,
     reward,
-    scenery,
+    state_plot,
     steadied,
 )
 
@@ -44,7 +44,7 @@ TRAINING_HORIZON, HORIZON = 500, 2_000
 SENSOR_VARIANCE = 1e-4
 
 PAPER_STUDENT = StudentConfig(
-    network=Perceptron(hidden=(20, 20), activation="tanh"),
+    network=MLP(hidden=(20, 20), activation="tanh"),
     n_envs=6,
     n_steps=500,
     n_epochs=32,
@@ -78,7 +78,7 @@ PAPER_TEACHING = Teaching(
     ),
     n_rounds=10,
     class_size=10,
-    setting="paper",
+    teacher="gp-ucb",
     # (mean, variance) of the paper's Gamma hyperpriors: signal, four length-scales, noise.
     hyperpriors=((1, 0.2), (20, 4), (1, 0.3), (0.2, 0.2), (0.2, 0.2), (0.01, 0.1)),
 )
@@ -145,7 +145,7 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
             *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
             *CAREFUL,
         ),
-        scenery=scenery(
+        state_plot=state_plot(
             {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
             | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
             | {
@@ -172,7 +172,7 @@ def _student(kind: str) -> StudentConfig:
     if kind == "explorer":
         return EXPLORER
     hidden = (20,) if kind.startswith("one-layer") else (20, 20)
-    network = Perceptron(hidden=hidden, activation="relu" if kind.endswith("relu") else "tanh")
+    network = MLP(hidden=hidden, activation="relu" if kind.endswith("relu") else "tanh")
     return replace(PAPER_STUDENT, network=network, multiplier_bound=160.0 if kind.startswith("noisy") else 120.0)
 
 

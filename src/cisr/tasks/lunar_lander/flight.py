@@ -104,7 +104,7 @@ def papers_lines(slope: float, reset_slope: float) -> dict[str, Any]:
     return {"trigger": funnel_line(slope, PAD, LEG_HEIGHT, EDGE), "reset": both_sides(reset)}
 
 
-def scenery(lines: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def state_plot(lines: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The pad, and the lines of each intervention, in units of x and y."""
     return {
         "axes": ["x", "y"],

@@ -1,6 +1,6 @@
-"""What all lanes share: the way of a batch of students through its units, from checkpoint to checkpoint.
+"""What all backends share: the way of a batch of students through its units, from checkpoint to checkpoint.
 
-A lane says where experience comes from: it trains one unit (`_train`) and deploys frozen policies (`_deploy`).
+A backend says where experience comes from: it trains one unit (`_train`) and deploys frozen policies (`_deploy`).
 Curricula, transfer, candidates, records and checkpoints are here.
 """
 
@@ -28,7 +28,7 @@ from cisr.training.records import (
     Deployment,
     Event,
     Graduation,
-    Lesson,
+    TrainingSetup,
     UnitLog,
     UnitRecord,
 )
@@ -59,13 +59,13 @@ class Deployed(NamedTuple):
         return Deployed((None,) * n, (0,) * n)
 
 
-class Lane(ABC):
+class Backend(ABC):
     """Teaches one batch. `errors` has one entry for each student, None while all is well."""
 
-    def __init__(self, lesson: Lesson, batch: Batch, program: Program) -> None:
-        self.lesson = lesson
-        self.task = lesson.task
-        self.students = batch.enrolments
+    def __init__(self, setup: TrainingSetup, batch: Batch, program: Program) -> None:
+        self.setup = setup
+        self.task = setup.task
+        self.students = batch.students
         self.config = self.students[0].config
         self.program = program
         self.hypers = self._hyperparameters(unit=1)
@@ -103,7 +103,7 @@ class Lane(ABC):
                 weights = learners_to_arrays(learners) | candidates.to_arrays(best)
                 yield Checkpoint(unit, weights, records, tuple(self.errors))
         sound = [error is None for error in self.errors]
-        deployments, _ = self._deploy(learners, self.lesson.evaluate_under, "final")
+        deployments, _ = self._deploy(learners, self.setup.evaluate_under, "final")
         self._count_failures(sound, [0] * len(self.students))  # those of a deployment are none of training
         yield Graduation(deployments, tuple(self.errors))
 
@@ -117,7 +117,7 @@ class Lane(ABC):
         stages, names, anew = [], [], []
         for student, record in zip(self.students, before, strict=True):
             stage = record.stage if record else student.policy.first_stage
-            observed = self.lesson.observe(record.log) if record else Observation()
+            observed = self.setup.observe(record.log) if record else Observation()
             stages.append(student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit)))
             names.append(student.policy.intervention(stages[-1]))
             anew.append(fresh_starts(stages[-1]) > fresh_starts(stage))
@@ -136,7 +136,7 @@ class Lane(ABC):
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
         tried = self._try_out(unit, learners)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
-        if self.lesson.deploy_each_unit:
+        if self.setup.deploy_each_unit:
             deployments, _ = self._deploy(learners, "none", f"after unit {unit}")
         self._count_failures(sound, [s.failures + n for s, n in zip(summaries, tried.failures, strict=True)])
         seconds = (time.perf_counter() - began) / len(self.students)

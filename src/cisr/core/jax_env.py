@@ -1,8 +1,8 @@
-"""Compiled twins: a task's environment as pure functions of arrays, for whole cohorts in one program.
+"""JAX environments: a task's environment as pure functions of arrays, for whole cohorts in one program.
 
-Everything random comes in as uniforms drawn beforehand. Functions take any leading batch shape (...), so a cohort is
-one call; states and parameters are pytrees of arrays. Triggers, resets, `danger` and `success` are the task's own: they
-see `vector(state)`, the same state vector that the Gymnasium task shows them.
+Functions are named and called as gymnax's, with uniforms `u` drawn beforehand in the place of a key. They take any
+leading batch shape (...), so a cohort is one call; states and `params` are pytrees of arrays. Triggers, resets,
+`danger` and `success` are the task's own: they see `state_vector(state)`, as the Gymnasium task shows it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 State = Any
 """A pytree of arrays with leading shape (...)."""
-Parameters = Any
+EnvParams = Any
 """A pytree of arrays: what differs between maps or terrains of one shape."""
 
 
-class Outcome(NamedTuple):
+class EnvStep(NamedTuple):
     """What one move led to, before any rescue."""
 
     state: State
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     terminated: Array  # (...)
 
 
-class Twin(Protocol):
+class JaxEnv(Protocol):
     """A compiled environment."""
 
     @property
@@ -39,26 +39,26 @@ class Twin(Protocol):
     def n_actions(self) -> int: ...
     @property
     def table(self) -> np.ndarray | None:
-        """All distinct observations (n, ...) where there are finitely many; `observe` then gives numbers into it."""
+        """All distinct observations (n, ...) where there are finitely many; `get_obs` then gives numbers into it."""
 
     @property
     def n_reset_uniforms(self) -> int: ...
     @property
     def n_step_uniforms(self) -> int: ...
     @property
-    def parameters(self) -> Parameters: ...
+    def params(self) -> EnvParams: ...
 
-    def reset(self, parameters: Parameters, u: Array) -> State:
+    def reset_env(self, u: Array, params: EnvParams) -> State:
         """Where an episode begins, from uniforms (..., n_reset_uniforms)."""
 
-    def step(self, parameters: Parameters, state: State, action: Array, u: Array) -> Outcome:
+    def step_env(self, u: Array, state: State, action: Array, params: EnvParams) -> EnvStep:
         """One move, from uniforms (..., n_step_uniforms)."""
 
-    def vector(self, state: State) -> Array:
+    def state_vector(self, state: State) -> Array:
         """The state vector (..., d) that triggers and resets see."""
 
-    def place(self, state: State, vector: Array) -> State:
+    def set_state(self, state: State, vector: Array) -> State:
         """The state with the environment put to a vector."""
 
-    def observe(self, parameters: Parameters, state: State) -> Array:
+    def get_obs(self, state: State, params: EnvParams) -> Array:
         """Observations (..., *shape), or numbers (...) into `table`."""

@@ -6,11 +6,11 @@ import pytest
 import tiny
 
 from cisr import ConfigError, Fixed, Schedule, Switching, Threshold
-from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
+from cisr.training import Batch, Checkpoint, Graduation, Progress, StudentSpec, TrainingSetup
 from cisr.training.compiled import cohort_for, train
-from cisr.training.setup import choose_lane
+from cisr.training.setup import choose_backend
 
-LESSON = Lesson(task=tiny.compiled, lane="compiled")
+SETUP = TrainingSetup(task=tiny.compiled, backend="compiled")
 POLICIES = {
     "SR1": Fixed("SR1"),
     "HR": Fixed("HR"),
@@ -21,17 +21,17 @@ POLICIES = {
 
 
 def batch(*names, config=tiny.student):
-    students = tuple(Enrolment(name=n, policy=POLICIES[n], config=config, seed=k) for k, n in enumerate(names))
-    return Batch(name="batch", enrolments=students)
+    students = tuple(StudentSpec(name=n, policy=POLICIES[n], config=config, seed=k) for k, n in enumerate(names))
+    return Batch(name="batch", students=students)
 
 
-def events(lesson, of, checkpoint=None):
-    return [event for event in train(lesson, of, checkpoint) if not isinstance(event, Progress)]
+def events(setup, of, checkpoint=None):
+    return [event for event in train(setup, of, checkpoint) if not isinstance(event, Progress)]
 
 
 @pytest.fixture(scope="module")
 def taught():
-    return events(LESSON, batch(*POLICIES))
+    return events(SETUP, batch(*POLICIES))
 
 
 def assert_equal(one, other):
@@ -40,14 +40,14 @@ def assert_equal(one, other):
 
 
 def test_the_same_seeds_give_the_same_students(taught):
-    again = events(LESSON, batch(*POLICIES))
+    again = events(SETUP, batch(*POLICIES))
     for one, other in zip(taught[:-1], again[:-1], strict=True):
         assert_equal(one, other)
     assert taught[-1] == again[-1]
 
 
 def test_going_on_from_a_checkpoint_changes_nothing(taught):
-    rest = events(LESSON, batch(*POLICIES), taught[0])
+    rest = events(SETUP, batch(*POLICIES), taught[0])
     for one, other in zip(taught[1:-1], rest[:-1], strict=True):
         assert_equal(one, other)
     assert taught[-1] == rest[-1]
@@ -66,7 +66,7 @@ def test_students_follow_their_curricula(taught):
     assert met[4] == ["SR2", "SR1", "HR"]
 
 
-def test_units_and_deployments_are_counted_as_in_the_other_lane(taught):
+def test_units_and_deployments_are_counted_as_in_the_other_backend(taught):
     for checkpoint in taught[:-1]:
         for record in checkpoint.records:
             assert record.log.steps == tiny.student.steps_per_unit
@@ -81,29 +81,31 @@ def test_units_and_deployments_are_counted_as_in_the_other_lane(taught):
 def test_switching_curricula_compiles_nothing_new(taught):
     cohort = cohort_for(tiny.compiled, tiny.student.shape, ())
     compiled = cohort.unit._cache_size()
-    events(LESSON, Batch(name="other", enrolments=batch(*POLICIES).enrolments[::-1]))
+    events(SETUP, Batch(name="other", students=batch(*POLICIES).students[::-1]))
     assert cohort.unit._cache_size() == compiled
 
 
 def test_longer_rewinds_train_too():
     policy = Schedule(("Back-2", "Back-4", "SR1"))
-    student = Enrolment(name="back", policy=policy, config=tiny.student, seed=1)
-    *checkpoints, end = events(LESSON, Batch(name="back", enrolments=(student,)))
+    student = StudentSpec(name="back", policy=policy, config=tiny.student, seed=1)
+    *checkpoints, end = events(SETUP, Batch(name="back", students=(student,)))
     assert all(c.records[0].log.failures == 0 and c.records[0].log.rescues > 0 for c in checkpoints)
     assert isinstance(end, Graduation)
 
 
-def test_both_lanes_agree_on_what_random_students_meet():
-    """Students that do not learn see the same distribution of episodes in both lanes."""
+def test_both_backends_agree_on_what_random_students_meet():
+    """Students that do not learn see the same distribution of episodes in both backends."""
     from cisr.training import gymnasium
 
     config = dataclasses.replace(tiny.student, learning_rate=0.0, n_steps=256, updates_per_round=4)
     task = dataclasses.replace(tiny.compiled, n_units=1, deployment_steps=4000)
-    students = tuple(Enrolment(name=f"s{k}", policy=POLICIES["SR1"], config=config, seed=k) for k in range(4))
+    students = tuple(StudentSpec(name=f"s{k}", policy=POLICIES["SR1"], config=config, seed=k) for k in range(4))
     found = []
-    for lane in (train, gymnasium.train):
+    for backend in (train, gymnasium.train):
         checkpoint, end = (
-            e for e in lane(Lesson(task=task), Batch(name="b", enrolments=students)) if not isinstance(e, Progress)
+            e
+            for e in backend(TrainingSetup(task=task), Batch(name="b", students=students))
+            if not isinstance(e, Progress)
         )
         assert isinstance(checkpoint, Checkpoint)
         rates = [r.log.rescues / r.log.steps for r in checkpoint.records]
@@ -113,8 +115,8 @@ def test_both_lanes_agree_on_what_random_students_meet():
     assert found[0][1] == pytest.approx(found[1][1], abs=0.05)
 
 
-def test_a_task_without_a_twin_stays_on_the_gymnasium_lane():
-    assert choose_lane(tiny.task, "auto") == "gymnasium"
-    assert choose_lane(tiny.compiled, "auto") == "compiled"
-    with pytest.raises(ConfigError, match="has no compiled twin"):
-        choose_lane(tiny.task, "compiled")
+def test_a_task_without_a_twin_stays_on_the_gymnasium_backend():
+    assert choose_backend(tiny.task, "auto") == "gymnasium"
+    assert choose_backend(tiny.compiled, "auto") == "compiled"
+    with pytest.raises(ConfigError, match="has no JAX environment"):
+        choose_backend(tiny.task, "compiled")

@@ -1,4 +1,4 @@
-"""The Gymnasium lane: batches of tiny students on the lake, unit by unit."""
+"""The Gymnasium backend: batches of tiny students on the lake, unit by unit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from cisr.core.errors import ConfigError, TaskError
 from cisr.core.intervention import Intervention, Rewind
 from cisr.curricula import Fixed, Schedule, Switching, Threshold
-from cisr.students import Perceptron, StudentConfig
+from cisr.students import MLP, StudentConfig
 from cisr.students.program import learners_from_arrays, program_for
 from cisr.tasks import get_task
-from cisr.training import Batch, Checkpoint, Enrolment, Graduation, Lesson, Progress
-from cisr.training import gymnasium as lane
+from cisr.training import Batch, Checkpoint, Graduation, Progress, StudentSpec, TrainingSetup
+from cisr.training import gymnasium as backend
 from cisr.training.gymnasium import specs_of, train
 
 CONFIG = StudentConfig(
-    network=Perceptron(hidden=(8,)),
+    network=MLP(hidden=(8,)),
     n_envs=2,
     n_steps=16,
     n_minibatches=2,
@@ -42,15 +42,15 @@ def batch(*names, **settings):
     config = replace(CONFIG, **settings)
     return Batch(
         name=names[0],
-        enrolments=tuple(
-            Enrolment(name=name, policy=POLICIES[name], config=config, seed=100 + ALL.index(name)) for name in names
+        students=tuple(
+            StudentSpec(name=name, policy=POLICIES[name], config=config, seed=100 + ALL.index(name)) for name in names
         ),
     )
 
 
-def taught(students, task=TASK, checkpoint=None, **lesson):
+def taught(students, task=TASK, checkpoint=None, **setup):
     """Checkpoints and the graduation."""
-    events = list(train(Lesson(task=task, **lesson), students, checkpoint))
+    events = list(train(TrainingSetup(task=task, **setup), students, checkpoint))
     assert all(isinstance(event, Progress | Checkpoint | Graduation) for event in events)
     return [e for e in events if isinstance(e, Checkpoint)], events[-1]
 
@@ -103,7 +103,7 @@ def test_units_under_interventions_count_no_failures_and_some_rescues(class_of_t
 
 
 def test_progress_counts_every_step_of_training():
-    events = train(Lesson(task=replace(TASK, n_units=1)), batch(*ALL))
+    events = train(TrainingSetup(task=replace(TASK, n_units=1)), batch(*ALL))
     assert sum(event.steps for event in events if isinstance(event, Progress)) == 3 * CONFIG.steps_per_unit
 
 
@@ -141,9 +141,9 @@ def test_students_of_a_batch_do_not_influence_each_other(class_of_three):
 
 
 def test_students_with_other_seeds_are_other_students():
-    ana = batch("ana").enrolments[0]
+    ana = batch("ana").students[0]
     class_of_anas = tuple(replace(ana, name=f"ana {seed}", seed=seed) for seed in (100, 7, 8))
-    checkpoints, _ = taught(Batch(name="anas", enrolments=class_of_anas), replace(TASK, n_units=1))
+    checkpoints, _ = taught(Batch(name="anas", students=class_of_anas), replace(TASK, n_units=1))
     weight = checkpoints[0].weights["params/hidden0.weight"]
     assert np.abs(weight[0] - weight[1]).max() > 0.01
 
@@ -167,8 +167,8 @@ def test_multipliers_carry_over_a_switch(class_of_three):
 
 def test_a_switch_compiles_nothing_new():
     config = replace(CONFIG, n_steps=8)  # a shape of its own, so that no other test has compiled it
-    student = Enrolment(name="ben", policy=POLICIES["ben"], config=config, seed=1)
-    taught(Batch(name="ben", enrolments=(student,)))
+    student = StudentSpec(name="ben", policy=POLICIES["ben"], config=config, seed=1)
+    taught(Batch(name="ben", students=(student,)))
     program = program_for(config.shape, *specs_of(TASK), len(TASK.constraints))
     assert program.update._cache_size() == 1
     assert program.act._cache_size() == 1
@@ -180,11 +180,11 @@ def test_a_switch_compiles_nothing_new():
 
 def rollouts_of(monkeypatch, task, **settings):
     """The rollouts that one student under SR2 learns from in one unit."""
-    student = Enrolment(name="s", policy=Fixed("SR2"), config=replace(CONFIG, **settings), seed=3)
+    student = StudentSpec(name="s", policy=Fixed("SR2"), config=replace(CONFIG, **settings), seed=3)
     program, heard = program_for(student.config.shape, *specs_of(task), len(task.constraints)), []
     update = program.update
     monkeypatch.setattr(program, "update", lambda *args: heard.append(args[1]) or update(*args))
-    (checkpoint,), _ = taught(Batch(name="s", enrolments=(student,)), replace(task, n_units=1))
+    (checkpoint,), _ = taught(Batch(name="s", students=(student,)), replace(task, n_units=1))
     return checkpoint.records[0].log, heard
 
 
@@ -251,9 +251,9 @@ def test_an_environment_that_cannot_be_made_fails_its_student_with_the_reason():
 
 
 def test_weights_that_are_no_numbers_fail_their_student_alone(class_of_three):
-    students = list(batch(*ALL).enrolments)
+    students = list(batch(*ALL).students)
     students[1] = replace(students[1], config=replace(CONFIG, learning_rate=1e38))
-    checkpoints, graduation = taught(Batch(name="ana", enrolments=tuple(students)))
+    checkpoints, graduation = taught(Batch(name="ana", students=tuple(students)))
     assert [error is not None for error in graduation.errors] == [False, True, False]
     assert "'ben'" in graduation.errors[1].message
     assert "learning_rate" in graduation.errors[1].message
@@ -311,7 +311,7 @@ BOX, DISCRETE = gymnasium.spaces.Box(-1.0, 1.0, (3,)), gymnasium.spaces.Discrete
 
 
 def specs(seen, done):
-    return lane.specs_of(replace(TASK, make_env=lambda: Spaces(seen, done)))
+    return backend.specs_of(replace(TASK, make_env=lambda: Spaces(seen, done)))
 
 
 def test_students_see_boxes_and_numbers_and_choose_from_numbers():

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.core.intervention import Array
-from cisr.core.twin import Outcome
+from cisr.core.jax_env import EnvStep
 from cisr.students.networks import ObservationSpec
 from cisr.tasks.frozen_lake.lake import WAYS, Lake
 
 
-class LakeParameters(NamedTuple):
+class LakeParams(NamedTuple):
     """All that one map has of its own."""
 
     destinations: Array  # (tiles, actions, 3) after a slip to one side, as intended, to the other side
@@ -26,7 +26,7 @@ class LakeParameters(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LakeTwin:
+class LakeJaxEnv:
     """A state is the tile's number, (...)."""
 
     lake: Lake
@@ -43,9 +43,9 @@ class LakeTwin:
         return self.lake.images
 
     @cached_property
-    def parameters(self) -> LakeParameters:
+    def params(self) -> LakeParams:
         lake = self.lake
-        return LakeParameters(
+        return LakeParams(
             destinations=lake.destinations.astype(np.int32),
             cumulative=np.cumsum(WAYS).astype(np.float32),
             rewards=lake.rewards.astype(np.float32),
@@ -53,19 +53,19 @@ class LakeTwin:
             start=np.int32(np.flatnonzero(lake.where("S"))[0]),
         )
 
-    def reset(self, parameters: LakeParameters, u: Array) -> Array:
-        return jnp.broadcast_to(parameters.start, u.shape[:-1])
+    def reset_env(self, u: Array, params: LakeParams) -> Array:
+        return jnp.broadcast_to(params.start, u.shape[:-1])
 
-    def step(self, parameters: LakeParameters, state: Array, action: Array, u: Array) -> Outcome:
-        slip = jnp.sum(u >= parameters.cumulative[:-1], axis=-1)  # which of the three ways
-        moved = parameters.destinations[state, action, slip]
-        return Outcome(state=moved, reward=parameters.rewards[moved], terminated=parameters.terminal[moved])
+    def step_env(self, u: Array, state: Array, action: Array, params: LakeParams) -> EnvStep:
+        slip = jnp.sum(u >= params.cumulative[:-1], axis=-1)  # which of the three directions
+        moved = params.destinations[state, action, slip]
+        return EnvStep(state=moved, reward=params.rewards[moved], terminated=params.terminal[moved])
 
-    def vector(self, state: Array) -> Array:
+    def state_vector(self, state: Array) -> Array:
         return state[..., None]
 
-    def place(self, state: Array, vector: Array) -> Array:
+    def set_state(self, state: Array, vector: Array) -> Array:
         return vector[..., 0]
 
-    def observe(self, parameters: LakeParameters, state: Array) -> Array:
+    def get_obs(self, state: Array, params: LakeParams) -> Array:
         return state

@@ -1,4 +1,4 @@
-"""Both lanes make the same of a task that uses everything: dangers and triggers by name, a reward and time limits."""
+"""Both backends make the same of a task that uses everything: named dangers and triggers, a reward, time limits."""
 
 import dataclasses
 
@@ -9,9 +9,9 @@ import pytest
 import tiny
 
 from cisr import Fixed, Intervention, Place, Rewind, Transition
-from cisr.cmdp.compiled import Supervised
+from cisr.cmdp.compiled import CompiledCMDP
 from cisr.cmdp.gymnasium import InducedCMDPs
-from cisr.training import Batch, Enrolment, Lesson, compiled, gymnasium
+from cisr.training import Batch, StudentSpec, TrainingSetup, compiled, gymnasium
 
 WIDTH = 10
 N, STEPS = 4, 400
@@ -68,23 +68,23 @@ LAKE = dataclasses.replace(
 @pytest.mark.parametrize(
     ("name", "horizon", "form"), [("back", 25, "sum"), ("back", 25, "mean"), ("up", 17, "sum"), ("none", 40, "sum")]
 )
-def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, form):
+def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon, form):
     task = dataclasses.replace(LAKE, constraint_form=form)
-    intervention, twin = task.intervention(name), task.twin()
-    parameters = jax.tree.map(jnp.asarray, twin.parameters)
+    intervention, jax_env = task.intervention(name), task.jax_env()
+    params = jax.tree.map(jnp.asarray, jax_env.params)
     envs = InducedCMDPs(task, intervention, [task.make_env() for _ in range(N)])
     envs.seed(range(N))
-    supervised = Supervised(task, twin, [*task.interventions, intervention])
-    rules = supervised.rules(intervention)
-    step, restart = jax.jit(supervised.step), jax.jit(supervised.restart)
-    compiled = supervised.start(parameters, jnp.zeros((N, 0)), jnp.int32(0))
+    cmdp = CompiledCMDP(task, jax_env, [*task.interventions, intervention])
+    rules = cmdp.rules(intervention)
+    step, restart = jax.jit(cmdp.step), jax.jit(cmdp.restart)
+    compiled = cmdp.start(params, jnp.zeros((N, 0)), jnp.int32(0))
     actions = np.random.default_rng(0).choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(STEPS, N)).astype(np.int32)
     lengths, seen = np.zeros(N, int), np.zeros(len(task.outcomes) - 1, int)
     fired = np.zeros(3)
     for t in range(STEPS):
         u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
         theirs = envs.step(actions[t])
-        compiled, ours = step(parameters, rules, compiled, actions[t], u, jnp.zeros((N, 0)))
+        compiled, ours = step(params, rules, compiled, actions[t], u, jnp.zeros((N, 0)))
         for field in ("terminated", "truncated", "rescued", "failed", "outcomes"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
         for one, other in (
@@ -102,41 +102,41 @@ def test_every_quantity_of_every_step_is_the_same_in_both_lanes(name, horizon, f
         lengths[ended] = 0
         for k in np.flatnonzero(ended):
             envs.restart(int(k))
-        compiled = restart(parameters, compiled, ended, jnp.zeros((N, 0)), jnp.int32(t + 1))
+        compiled = restart(params, compiled, ended, jnp.zeros((N, 0)), jnp.int32(t + 1))
     assert theirs.costs.shape == (N, 3) and task.outcomes[:2] == ("lake", "south-east")
     assert seen[task.outcomes.index("south-east" if name == "none" else "timeout")]
     assert form == "mean" or name == "none" or (fired[1:] > 0).all()
 
 
-def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_lanes():
+def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_backends():
     home = {"lake": tiny.compiled.danger, "home": lambda move: move.state[..., 0] == 0}
     task = dataclasses.replace(LAKE, danger=home)
-    intervention, twin = task.intervention("none"), task.twin()
-    parameters = jax.tree.map(jnp.asarray, twin.parameters)
+    intervention, jax_env = task.intervention("none"), task.jax_env()
+    params = jax.tree.map(jnp.asarray, jax_env.params)
     envs = InducedCMDPs(task, intervention, [task.make_env() for _ in range(N)])
     envs.seed(range(N))
     u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
     theirs = envs.step(np.full(N, 1))
-    supervised = Supervised(task, twin, [intervention])
-    start = supervised.start(parameters, jnp.zeros((N, 0)), jnp.int32(0))
-    rules = supervised.rules(intervention)
-    _, ours = supervised.step(parameters, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
+    cmdp = CompiledCMDP(task, jax_env, [intervention])
+    start = cmdp.start(params, jnp.zeros((N, 0)), jnp.int32(0))
+    rules = cmdp.rules(intervention)
+    _, ours = cmdp.step(params, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
     assert any(env.unwrapped.s != 0 for env in envs.envs)  # moving on does not help
     for step in (ours, theirs):
         assert step.failed.all() and step.terminated.all()
         assert [task.outcome(held.tolist()) for held in step.outcomes] == ["home"] * N
 
 
-@pytest.mark.parametrize("lane", ["gymnasium", "compiled"])
-def test_in_safe_evaluation_a_failure_without_a_rescue_is_punished_by_its_own_horizon(lane):
+@pytest.mark.parametrize("backend", ["gymnasium", "compiled"])
+def test_in_safe_evaluation_a_failure_without_a_rescue_is_punished_by_its_own_horizon(backend):
     idle = Intervention(name="idle", trigger=lambda s: s[..., 0] < 0, reset=Rewind(), tau=0.0, horizon=30)
     task = dataclasses.replace(
         tiny.compiled, name="idle-lake", interventions=(idle,), safe_evaluation="idle", rewind_like=None, n_units=1
     )
-    student = Enrolment(name="student", policy=Fixed("idle"), config=tiny.student, seed=0)
-    train = {"gymnasium": gymnasium.train, "compiled": compiled.train}[lane]
-    lesson = Lesson(task=task, lane=lane, evaluate_under="idle")
-    *_, graduation = train(lesson, Batch(name="batch", enrolments=(student,)))
+    student = StudentSpec(name="student", policy=Fixed("idle"), config=tiny.student, seed=0)
+    train = {"gymnasium": gymnasium.train, "compiled": compiled.train}[backend]
+    setup = TrainingSetup(task=task, backend=backend, evaluate_under="idle")
+    *_, graduation = train(setup, Batch(name="batch", students=(student,)))
     (deployment,) = graduation.deployments
     failed = deployment.outcomes["failure"]
     assert failed > 0.3 and not deployment.rescues
