@@ -25,7 +25,7 @@ from cisr.training.apart import play_apart
 from cisr.training.executors import InThisProcess, Processes
 from cisr.training.worker import Job
 
-SUPPORT = Path(__file__).parent / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 

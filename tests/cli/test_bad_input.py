@@ -12,7 +12,7 @@ import pytest
 import cisr
 from cisr.cli import main
 
-SUPPORT = Path(__file__).parent / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 SLOW = ("lunar-lander", "axes:task", "parts:task", "no_env:task", "actions:task")
 """Tasks that take seconds to be refused; `benchmarks/faults.py` has these too."""
 

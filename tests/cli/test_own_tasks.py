@@ -9,7 +9,7 @@ import pytest
 
 from cisr import ConfigError, Store, get_task
 
-SUPPORT = Path(__file__).parent / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 REGISTERS = """
 import gymnasium

@@ -17,7 +17,7 @@ from cisr.cli.comparing import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.tasks import papers_kind, usual_kind
 
-SUPPORT = Path(__file__).parent / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def refused(capfd, *words) -> str:

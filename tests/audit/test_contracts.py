@@ -16,7 +16,7 @@ from cisr import Intervention, Place, Rewind, ToStart, get_task
 from cisr.core.errors import ConfigError
 from cisr.testing import check_task
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "02_bring_your_own.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "02_bring_your_own.py"
 
 SOUND = {
     "frozen lake, paper": lambda: get_task("frozen-lake", "paper"),
