@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from kills import ENVIRONMENT, Killed, command, killed
@@ -10,16 +11,16 @@ from stores import cells, units_on_disk
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
     subprocess.run(command(store, workers=1), env=ENVIRONMENT, check=True, capture_output=True)
-    return cells(store)
+    return store
 
 
-def test_a_study_with_two_processes_equals_one_with_a_single_process(tmp_path, undisturbed):
+def test_a_study_with_two_processes_equals_one_with_a_single_process(tmp_path, finished):
     store = tmp_path / "study.sqlite"
     subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
-    assert cells(store) == undisturbed
+    assert cells(store) == cells(finished)
 
 
 def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path):
@@ -31,17 +32,16 @@ def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(
     assert studies and not any(studies)
 
 
-def test_running_a_finished_study_again_changes_nothing(tmp_path, undisturbed):
-    store = tmp_path / "study.sqlite"
-    for _ in range(2):
-        subprocess.run(command(store, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
-    assert cells(store) == undisturbed
+def test_running_a_finished_study_again_changes_nothing(finished):
+    before = cells(finished)
+    subprocess.run(command(finished, workers=2), env=ENVIRONMENT, check=True, capture_output=True)
+    assert cells(finished) == before
 
 
-@pytest.mark.parametrize("student", [(), ("--student", "explorer")])
-def test_the_compiled_backend_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path, student):
+def test_the_compiled_backend_goes_on_after_a_kill_as_if_nothing_had_happened(tmp_path):
+    """With explorers, whose candidates travel in checkpoints too."""
     calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"
-    task = ("tiny:compiled", *student)
+    task = ("tiny:compiled", "--student", "explorer")
     subprocess.run(command(calm, 1, *task), env=ENVIRONMENT, check=True, capture_output=True)
     process = subprocess.Popen(
         command(killed, 2, *task), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

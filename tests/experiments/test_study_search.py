@@ -120,14 +120,14 @@ def test_policies_are_chosen_in_groups(at_once):
     assert rounds_of(at_once=1)[:5] == at_once[:5]  # the first of a group is what is chosen alone
 
 
-@pytest.mark.parametrize("steps", [(0, 1, 5), (2, 5), (4, 5), (3, 4, 5)])
+@pytest.mark.parametrize("steps", [(0, 1, 5), (3, 4, 5)])
 def test_a_study_that_grows_equals_one_that_had_its_rounds_from_the_start(tmp_path, at_once, steps):
     for n_rounds in steps:
         grown = rounds_of(tmp_path / "s", n_rounds=n_rounds)
     assert grown == at_once
 
 
-@pytest.mark.parametrize("proposals", [1, 2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("proposals", [1, 4, 6])
 def test_a_study_killed_between_the_proposals_of_one_group_goes_on_with_the_same(
     tmp_path, monkeypatch, at_once, proposals
 ):

@@ -57,9 +57,9 @@ def test_some_damage_is_noticed_in_the_database_and_some_in_the_weights_and_some
 
 def test_nonsense_with_valid_checksums_gets_one_line_or_any_result(patient, tmp_path):
     """Who makes a store can write anything into it."""
-    outcomes = [damage.madden(patient, seed, tmp_path) for seed in range(120)]
+    outcomes = [damage.madden(patient, seed, tmp_path) for seed in range(60)]
     assert [(outcome.harm, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
-    assert sum("makes no sense" in " ".join(outcome.lines) for outcome in outcomes) > 30
+    assert sum("makes no sense" in " ".join(outcome.lines) for outcome in outcomes) > 15
 
 
 def test_a_check_tells_nonsense_too(store, capsys):
