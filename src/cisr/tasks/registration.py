@@ -2,5 +2,11 @@
 
 import gymnasium
 
-gymnasium.register(id="cisr/FrozenLake-v0", entry_point="cisr.tasks.frozen_lake.environment:make_induced_env")
-gymnasium.register(id="cisr/LunarLander-v0", entry_point="cisr.tasks.lunar_lander.environment:make_induced_env")
+from cisr.tasks import BUILT_IN
+
+for name in BUILT_IN:
+    gymnasium.register(
+        id=f"cisr/{name.title().replace('-', '')}-v0",
+        entry_point="cisr.tasks.induced:make_induced_env",
+        kwargs={"task": name},
+    )
