@@ -34,8 +34,8 @@ def usual_kind(name: str) -> str | None:
 
 
 def papers_kind(name: str, scale: Scale) -> str | None:
-    """The kind that stands for the paper's students of a built-in task; None for a task that is the user's own."""
-    return entry_of(name).scales[scale] if name in BUILT_IN else None
+    """The kind that stands for the paper's students of a built-in task; None of a user's own."""
+    return entry_of(name).scales.get(scale) if name in BUILT_IN else None
 
 
 def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
