@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -41,18 +41,18 @@ PAPERS_RANDOM_POLICIES = 10
 def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
     if kind not in ("ours", "paper", "random"):
         raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
-    teaching = replace(task.teaching, teacher="top-two", at_once=given.at_once or task.teaching.at_once)
+    task = task.with_teaching(teacher="top-two", at_once=given.at_once or task.training.teaching.at_once)
     if kind == "ours":
-        teaching = replace(teaching, patience=given.patience)
+        task = task.with_teaching(patience=given.patience)
     own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
     if kind == "random":
         own = {"n_initial": given.students, "teacher": random_teacher}
     if kind == "paper":
-        teaching = replace(teaching, teacher="gp-ucb", at_once=1)
+        task = task.with_teaching(teacher="gp-ucb", at_once=1)
         own = {"n_initial": min(PAPERS_RANDOM_POLICIES, given.students)}
     return [
         Study(
-            replace(task, teaching=teaching),
+            task,
             name=f"{kind}-{k + 1}",
             seed=given.seed,
             class_size=1,

@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
@@ -76,7 +75,7 @@ OWN, SB3 = "cisr", "Stable-Baselines3"
 
 def frozen_lake(n_units: int | None) -> Task:
     task = get_task("frozen-lake", "paper", "cnn")
-    return task if n_units is None else replace(task, n_units=n_units)
+    return task if n_units is None else task.with_training(n_units=n_units)
 
 
 class Episode(NamedTuple):
@@ -142,14 +141,14 @@ class SB3Student:
 
     def learn(self, name: str, policy: CurriculumPolicy) -> Transcript:
         stage, observed, units = policy.first_stage, Observation(), list[UnitLog]()
-        for unit in range(1, self.task.n_units + 1):
+        for unit in range(1, self.task.training.n_units + 1):
             stage = policy.next_stage(stage, observed, generator(self.seed, "curriculum", unit))
             intervention = policy.intervention(stage)
             if units and units[-1].intervention != intervention and self.model is not None:
                 forget_optimiser(self.model)
             units.append(self._unit(unit, intervention))
             observed = default_observe(units[-1])
-            report(SB3, name, units[-1], self.task.n_units)
+            report(SB3, name, units[-1], self.task.training.n_units)
         return Transcript(
             name=name,
             curriculum=policy.to_json(),
@@ -202,7 +201,7 @@ class SB3Student:
         observations = [env.reset(seed=derive_seed(self.seed, "deployment", "env", k))[0] for k, env in enumerate(envs)]
         began = [0] * n_envs  # when the running episode began, in steps of its environment
         episodes: list[Episode] = []
-        clock, budget = 0, -(-self.task.deployment_steps // n_envs)
+        clock, budget = 0, -(-self.task.training.deployment_steps // n_envs)
         while min(began) < budget:
             clock += 1
             stacked = np.stack(observations)
@@ -252,7 +251,7 @@ def train_own(task: Task, label: str, policy: CurriculumPolicy, n_students: int,
         if isinstance(event, Checkpoint):
             for student, record in zip(batch.students, event.records, strict=True):
                 if record is not None:
-                    report(OWN, student.name, record.log, task.n_units)
+                    report(OWN, student.name, record.log, task.training.n_units)
 
     with Store(None) as store:
         comparison = compare(
@@ -335,7 +334,9 @@ def main() -> None:
         seconds[side] = time.perf_counter() - began
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
-    console.print(f"{task.name}, curriculum {label}, {task.n_units} units of {student_of(task).steps_per_unit:,} steps")
+    console.print(
+        f"{task.name}, curriculum {label}, {task.training.n_units} units of {student_of(task).steps_per_unit:,} steps"
+    )
     console.print(comparison_table(sides, seconds))
     for line in verdict(success_of(sides[OWN]), success_of(sides[SB3])):
         console.print(line, soft_wrap=True)

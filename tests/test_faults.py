@@ -61,7 +61,8 @@ def test_a_twin_that_pays_no_number_once_its_student_is_deployed_is_no_result(tm
     students = (StudentSpec(name="a", policy=Fixed("SR1"), config=tiny.student, seed=1),)
     job = Job(TrainingSetup(task=task, backend="compiled"), Batch(name="a", students=students), None)
     for _, event in InThisProcess().run([job]):
-        if isinstance(event, Checkpoint) and event.unit == task.n_units:  # what deploys has not been compiled yet
+        # What deploys has not been compiled yet.
+        if isinstance(event, Checkpoint) and event.unit == task.training.n_units:
             Fault("jax_env.step_env", "a JAX environment that pays no number", at=1, once=False).tell(
                 tmp_path / "mischief"
             )

@@ -6,9 +6,11 @@ from typing import Any
 from cisr.system import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
 
 # isort: split
+from cisr.core.appearance import Appearance
 from cisr.core.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
 from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
-from cisr.core.task import Move, Task, Teaching, Transition
+from cisr.core.task import Move, Task, Transition
+from cisr.core.training import Teaching, Training
 from cisr.core.version import __version__
 from cisr.curricula import (
     Bandit,
@@ -35,6 +37,7 @@ __all__ = [
     "CNN",
     "MLP",
     "NONE",
+    "Appearance",
     "Bandit",
     "CisrError",
     "Comparison",
@@ -67,6 +70,7 @@ __all__ = [
     "Teaching",
     "Threshold",
     "ToStart",
+    "Training",
     "Transcript",
     "Transition",
     "UnitLog",

@@ -159,4 +159,4 @@ def test_an_unknown_intervention_is_one_clear_line():
 
 
 def test_the_task_student_is_left_as_it_was():
-    assert brink().student is STUDENT
+    assert brink().training.student is STUDENT

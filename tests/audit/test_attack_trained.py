@@ -1,7 +1,5 @@
 """The attacker that is trained: on either backend it finds holes that random play does not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from holes import brink, sled
@@ -27,7 +25,7 @@ def test_a_trained_attacker_finds_what_random_play_does_not():
 
 def test_the_attacker_may_learn_on_the_compiled_twin_and_is_judged_on_gymnasium():
     lake = Lake(("SFFF", "FFFF", "FHFF", "FFFG"))
-    task = lake_task(lake, horizon=30, student=brink().student)
+    task = lake_task(lake, horizon=30, training=brink().training)
     leaky = Intervention(name="leaky", trigger=near(lake, 0), reset=Rewind(1), tau=0.1)
     found = falsify(task, leaky, budget=16_000, n_workers=0, backend="compiled", built_in=("random", "trained"))
     random, trained = found.attacks
@@ -64,7 +62,7 @@ def test_students_are_led_to_where_random_play_was_rescued():
 
 @pytest.mark.parametrize("budget", [100, 2_000, 50_000, 1_000_000])
 def test_training_keeps_within_its_budget(budget):
-    n_students, config = plan_training(replace(brink(), student=StudentConfig()), budget)
+    n_students, config = plan_training(brink().with_training(student=StudentConfig()), budget)
     steps = n_students * N_UNITS * config.steps_per_unit
     assert steps <= max(budget, N_UNITS * 8 * config.n_envs)
     assert budget < 1_000 or steps > 0.7 * budget
@@ -73,7 +71,7 @@ def test_training_keeps_within_its_budget(budget):
 
 def test_a_population_attacks_with_its_base():
     student = Population(base=StudentConfig(n_envs=2), vary={"learning_rate": (1e-4, 1e-3)})
-    assert plan_training(replace(brink(), student=student), 10_000)[1].n_envs == 2
+    assert plan_training(brink().with_training(student=student), 10_000)[1].n_envs == 2
 
 
 def test_an_attacker_of_none_is_under_no_intervention():

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from cisr import ConfigError, Intervention, Place, Rewind, Task, TaskError, ToStart, get_task
+from cisr import Appearance, ConfigError, Intervention, Place, Rewind, Task, TaskError, ToStart, get_task
 from cisr.audit.exact import exact_audit
 from cisr.audit.verdict import learning_safety
 from cisr.cmdp.finite import induce, judge
@@ -29,7 +29,7 @@ def audit():
 
 
 def with_interventions(*interventions, task=LAKE, **changes):
-    return replace(task, interventions=interventions, safe_evaluation=None, rewind_like=None, **changes)
+    return replace(task, interventions=interventions, safe_evaluation=None, **changes)
 
 
 def on(*tiles, n=100):
@@ -151,7 +151,7 @@ def corridor(steps, horizon, own_horizon):
     """Water after so many steps to the right, under an intervention that never helps."""
     lake = Lake(("S" + "F" * (steps - 1) + "H", "F" * steps + "G"))
     idle = replace(SR1, name="idle", trigger=lambda state: state[..., 0] < 0, tau=0.0, horizon=own_horizon)
-    return lake_task(lake, interventions=(idle,), safe_evaluation=None, rewind_like=None, horizon=horizon)
+    return lake_task(lake, interventions=(idle,), safe_evaluation=None, horizon=horizon)
 
 
 def test_an_intervention_that_lasts_longer_than_the_task_is_searched_to_its_own_end():
@@ -199,7 +199,7 @@ def test_back_x_can_be_audited_by_name():
 def test_tolerances_that_nobody_can_meet_are_reported():
     """The start touches water on its only way: whoever acts is rescued."""
     strict = Intervention(name="strict", trigger=on(1, n=3), reset=ToStart(), tau=0.0)
-    task = lake_task(Lake(("S", "F", "G")), interventions=(strict,), safe_evaluation=None, rewind_like=None, horizon=20)
+    task = lake_task(Lake(("S", "F", "G")), interventions=(strict,), safe_evaluation=None, horizon=20)
     numbers = exact_audit(task)["strict"].numbers
     assert numbers.best_return is not None  # pushing against the wall meets nobody
     always = replace(task, interventions=(replace(strict, trigger=lambda state: state[..., 0] >= 0),))
@@ -275,7 +275,7 @@ def test_the_map_shows_what_is_broken(audit, tmp_path):
     for name in ("lake.png", "broken.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ConfigError, match="only of a grid world"):
-        audit_map(replace(LAKE, floor_plan=None), audit, tmp_path / "none.png")
+        audit_map(replace(LAKE, appearance=Appearance()), audit, tmp_path / "none.png")
 
 
 def test_the_lake_is_audited_without_gymnasium_and_jax():

@@ -20,6 +20,7 @@ from cisr import (
     Store,
     StudentConfig,
     Task,
+    Training,
     compare,
     get_task,
 )
@@ -88,9 +89,7 @@ def task(moves, env=Walk, trigger=2, reset=BACK, danger=3, **changes):
         "model": lambda: model(moves),
         "read_state": lambda env: np.array([env.unwrapped.x]),
         "place": place,
-        "student": STUDENT,
-        "n_units": 1,
-        "deployment_steps": 20,
+        "training": Training(student=STUDENT, n_units=1, deployment_steps=20),
     }
     return Task(**(fields | changes))
 
@@ -120,9 +119,10 @@ def test_a_rescue_into_danger_is_a_failure_everywhere():
 
 def test_a_rescue_into_danger_is_a_failure_on_the_compiled_backend_too():
     lake = get_task("frozen-lake", "quick")
-    hole = next(k for k, letter in enumerate("".join(lake.floor_plan["rows"])) if letter == "H")
+    hole = next(k for k, letter in enumerate("".join(lake.appearance.floor_plan["rows"])) if letter == "H")
     sr1 = replace(lake.intervention("SR1"), reset=Place(lambda state, history, u: 0 * state + hole))
-    into = replace(lake, interventions=(sr1, *lake.interventions[1:]), student=STUDENT, n_units=1, deployment_steps=50)
+    brief = Training(student=STUDENT, n_units=1, deployment_steps=50)
+    into = replace(lake, interventions=(sr1, *lake.interventions[1:]), training=brief)
     (row,) = compare(into, {"SR1": Fixed("SR1")}, n_students=1, n_workers=0).rows
     assert row.training_failures.mean == row.rescues.mean > 0
 

@@ -22,7 +22,7 @@ ZONE = TASK.intervention("SR1").triggered(np.arange(100)[:, None])
 
 
 def having(*interventions):
-    return dataclasses.replace(TASK, interventions=interventions, safe_evaluation=None, rewind_like=None)
+    return dataclasses.replace(TASK, interventions=interventions, safe_evaluation=None)
 
 
 def gap(state):
@@ -95,7 +95,7 @@ def test_a_broken_promise_refutes_whatever_the_graph_says(intervention, broken):
 
 
 def test_without_a_model_interventions_are_attacked_and_counterexamples_replayed(tmp_path, monkeypatch, capfd):
-    hidden = dataclasses.replace(gap_task, model=None, make_env=opaque_env, jax_env=None, student=tiny.student)
+    hidden = dataclasses.replace(gap_task, model=None, make_env=opaque_env, jax_env=None, training=tiny.task.training)
     report = audit(hidden, budget=6_000)
     assert report.exact is None
     assert report["gap"].status == "refuted" and report["gap"].falsification is not None

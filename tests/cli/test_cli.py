@@ -1,6 +1,5 @@
 """The command line as a user meets it. Bad input: one line that says what to do, exit code 2, nothing lost."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -210,8 +209,8 @@ def test_of_a_population_the_base_explores(monkeypatch):
     import tiny
 
     population = Population(base=tiny.student, vary={"ent_coef": (0.2, 0.3)})
-    monkeypatch.setattr(tiny, "varied", dataclasses.replace(tiny.task, student=population), raising=False)
-    students = get_task("tiny:varied", student="explorer").student
+    monkeypatch.setattr(tiny, "varied", tiny.task.with_training(student=population), raising=False)
+    students = get_task("tiny:varied", student="explorer").training.student
     assert (students.base, students.vary) == (explorer(tiny.student), population.vary)
 
 

@@ -18,6 +18,7 @@ from cisr import (
     StudentConfig,
     Task,
     ToStart,
+    Training,
 )
 from cisr import compare as compare_curricula
 from cisr.cmdp.gymnasium import InducedCMDP
@@ -61,11 +62,9 @@ def corridor(env=Corridor, **changes):
         "success": lambda move: move.terminated,
         "interventions": (Intervention(name="back", trigger=lambda s: s[..., 0] > 7, reset=Rewind(), tau=0.1),),
         "horizon": 20,
-        "n_units": 1,
-        "deployment_steps": 20,
         "read_state": lambda env: np.array([env.unwrapped.x]),
         "place": place,
-        "student": STUDENT,
+        "training": Training(n_units=1, deployment_steps=20, student=STUDENT),
     }
     return Task(**(fields | changes))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import MLP, Fixed, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, compare
+from cisr import MLP, Fixed, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, Training, compare
 from cisr.core.checks import check_number, check_whole
 from cisr.core.errors import ConfigError
 from cisr.curricula import Patient
@@ -53,13 +53,10 @@ def test_records_keep_numpys_numbers_as_pythons_own():
     task = dataclasses.replace(
         tiny.task,
         horizon=np.int64(9),
-        n_units=np.uint8(1),
         max_reward=np.float32(2),
         interventions=(intervention,),
-        teaching=teaching,
-        student=population,
+        training=Training(n_units=np.uint8(1), teaching=teaching, student=population),
         safe_evaluation=None,
-        rewind_like=None,
     )
     policy = Patient(
         interventions=("a", "b"),
@@ -74,7 +71,7 @@ def test_records_keep_numpys_numbers_as_pythons_own():
 def test_calls_take_numpys_numbers(tmp_path):
     one = np.int64(1)
     options = {"store": tmp_path / "s", "n_workers": np.int64(0), "batch": np.int32(2), "step_timeout": np.float32(60)}
-    task = dataclasses.replace(tiny.task, n_units=1)
+    task = tiny.task.with_training(n_units=1)
     assert compare(task, {"SR1": Fixed("SR1")}, n_students=one, seed=one, **options).rows[0].finished == 1
     found = Study(task, seed=one, n_initial=one, n_rounds=np.int64(0), class_size=one, **options).run()
     assert len(found.transcripts) == 1

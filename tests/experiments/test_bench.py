@@ -1,6 +1,5 @@
 """The benchmark measures something on every backend and says it in the promised form. How fast is nobody's test."""
 
-import dataclasses
 import json
 
 import pytest
@@ -59,7 +58,7 @@ def test_a_student_that_fails_is_an_error_and_not_a_rate():
 
 def test_of_a_population_its_base_is_measured():
     varied = Population(base=tiny.student, vary={"network": [MLP()]})
-    assert student_of(dataclasses.replace(tiny.task, student=varied)) == tiny.student
+    assert student_of(tiny.task.with_training(student=varied)) == tiny.student
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import dataclasses
 import io
 
 import numpy as np
@@ -211,7 +210,7 @@ def test_a_store_of_another_task_is_refused():
         with pytest.raises(StoreError, match="task"):
             compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=1, store=store)
         with pytest.raises(StoreError, match="definition"):
-            compare(dataclasses.replace(tiny.task, n_units=2), {"SR1": Fixed("SR1")}, n_students=1, store=store)
+            compare(tiny.task.with_training(n_units=2), {"SR1": Fixed("SR1")}, n_students=1, store=store)
 
 
 def test_a_trained_student_can_be_taken_out_of_the_store():

@@ -10,10 +10,8 @@ from cisr.experiments.reproduce import baselines, n_students_in_all, publication
 from cisr.experiments.reproduced import measures, reproduced_row
 from cisr.tasks.frozen_lake import PAPER_TEACHING
 
-TASK = dataclasses.replace(
-    tiny.compiled,
-    name="frozen-lake",
-    teaching=dataclasses.replace(PAPER_TEACHING, n_initial=2, n_rounds=1),
+TASK = dataclasses.replace(tiny.compiled, name="frozen-lake").with_training(
+    teaching=dataclasses.replace(PAPER_TEACHING, n_initial=2, n_rounds=1)
 )
 
 

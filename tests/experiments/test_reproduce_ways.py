@@ -26,10 +26,13 @@ def smallest(name, scale="paper", student=None):
         jax_env=None,
         success=lambda move: move.state[..., 0] % 2 == 0,  # where such students may end up
         horizon=40,
-        n_units=1,
-        deployment_steps=50,
-        student=explorer(brief) if student == "explorer" else brief,
-        teaching=dataclasses.replace(task.teaching, n_initial=4, n_rounds=1 if student == "cnn" else 2),
+        training=dataclasses.replace(
+            task.training,
+            n_units=1,
+            deployment_steps=50,
+            student=explorer(brief) if student == "explorer" else brief,
+            teaching=dataclasses.replace(task.training.teaching, n_initial=4, n_rounds=1 if student == "cnn" else 2),
+        ),
     )
 
 
@@ -127,7 +130,7 @@ def test_an_interrupted_run_goes_on_with_our_way(both, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     def interrupted(task, store, **options):
-        ours = {"listener": stop_in_the_search} if task.student_kind == "explorer" else {}
+        ours = {"listener": stop_in_the_search} if task.training.student_kind == "explorer" else {}
         return real(task, store, **options | ours)
 
     with monkeypatch.context() as patch:
@@ -151,14 +154,15 @@ def test_the_page_on_our_store_says_whose_students_the_papers_numbers_are_of(bot
 @pytest.mark.parametrize("way", [None, *Way])
 def test_each_way_has_its_own_students_and_names(tmp_path, way):
     parts = _parts("lunar-lander", Scale.paper, None, way, tmp_path / "s.db", tmp_path / "drawn.png", 0)
-    found = {part.way: (part.task.student_kind, part.store.name, part.figure.name) for part in parts}
+    found = {part.way: (part.task.training.student_kind, part.store.name, part.figure.name) for part in parts}
     papers = {Way.paper: ("two-layer", "s.db", "drawn.png")}
     ours = {Way.ours: ("explorer", "s-explorer.db", "drawn-explorer.png")}
     assert found == {None: papers | ours, Way.both: papers | ours, Way.paper: papers, Way.ours: ours}[way]
-    assert {part.task.teaching.teacher for part in parts if part.way is Way.ours} <= {"top-two"}
+    assert {part.task.training.teaching.teacher for part in parts if part.way is Way.ours} <= {"top-two"}
     assert all(publication(part.task).title.startswith("Lunar Lander") for part in parts)
 
 
 def test_a_kind_of_students_that_is_named_is_the_only_one(tmp_path):
     (only,) = _parts("frozen-lake", Scale.paper, "explorer", None, tmp_path / "s", None, 0)
-    assert (only.task.student_kind, only.store, only.figure) == ("explorer", tmp_path / "s", tmp_path / "s.png")
+    assert only.task.training.student_kind == "explorer"
+    assert (only.store, only.figure) == (tmp_path / "s", tmp_path / "s.png")

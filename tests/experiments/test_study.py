@@ -1,4 +1,3 @@
-import dataclasses
 import os
 
 import numpy as np
@@ -91,7 +90,7 @@ def test_a_study_out_of_memory_keeps_its_units_and_goes_on_as_if_nothing_had_hap
 
 def test_students_can_be_drawn_from_a_population():
     population = Population(base=tiny.student, vary={"learning_rate": (1e-4, 1e-2), "n_epochs": [1, 2]})
-    study = Study(dataclasses.replace(tiny.task, student=population), n_workers=0, n_rounds=0)
+    study = Study(tiny.task.with_training(student=population), n_workers=0, n_rounds=0)
     configs = [t.config for t in study.run().transcripts]
     assert len({c.learning_rate for c in configs}) == len(configs)
     assert {c.n_epochs for c in configs} == {1, 2}

@@ -13,7 +13,7 @@ from cisr.teachers import GPUCB
 
 
 def teaching(task=tiny.task, **changes):
-    return dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, **changes))
+    return task.with_teaching(**changes)
 
 
 GIVEN = {"return_range": (-0.5, 5.5), "violation_range": (0.0, 0.2)}
@@ -48,7 +48,7 @@ def test_unless_told_otherwise_a_teacher_tries_5_policies_and_25_of_its_models_w
 
 @pytest.mark.parametrize("name", ["frozen-lake", "lunar-lander"])
 def test_explorers_of_built_in_tasks_have_our_teacher_and_the_papers_students_the_papers(name):
-    ours, papers = get_task(name).teaching, get_task(name, student=papers_kind(name, "paper")).teaching
+    ours, papers = (get_task(name, student=kind).training.teaching for kind in (None, papers_kind(name, "paper")))
     assert (ours.teacher, ours.return_range, ours.violation_range) == ("top-two", None, None)
     assert papers.teacher == "gp-ucb" and papers.return_range and papers.hyperpriors
 

@@ -57,7 +57,7 @@ def test_a_rescue_cuts_the_line_from_the_trigger_to_where_it_leads():
 
 def test_long_episodes_are_thinned_and_keep_their_ends():
     task = dataclasses.replace(tiny.task, read_state=lambda env: np.array([env.unwrapped.s, 0]))
-    corridor = dataclasses.replace(task, interventions=(), safe_evaluation=None, rewind_like=None, horizon=3000)
+    corridor = dataclasses.replace(task, interventions=(), safe_evaluation=None, horizon=3000)
     still = 3  # up, from the top row; slips lead sideways and back
     drawn = trajectory(dataclasses.replace(corridor, danger=lambda move: move.reward > 9), lambda o: still, seed=1)
     moments = list(play(corridor, lambda o: still, corridor.make_env(), seed=1))
@@ -94,7 +94,7 @@ def test_a_task_without_a_state_plot_keeps_no_episodes():
 
 def test_the_state_plots_lines_are_where_the_triggers_begin():
     for intervention in TASK.interventions:
-        for line in TASK.state_plot["interventions"][intervention.name]["trigger"]:
+        for line in TASK.appearance.state_plot["interventions"][intervention.name]["trigger"]:
             for (x1, y1), (x2, y2) in pairwise(line[1:]):
                 middle, out = np.array([(x1 + x2) / 2, (y1 + y2) / 2]), np.array([np.sign(x1), -1.0])
                 for side, expected in ((1, True), (-1, False)):

@@ -40,7 +40,7 @@ import numpy as np
 
 import helpers
 from helpers import near
-from cisr import Intervention, Place, Rewind, StudentConfig, Task
+from cisr import Intervention, Place, Rewind, StudentConfig, Task, Training
 
 EDGE = 0.9
 START = 0.5
@@ -149,7 +149,7 @@ task = Task(
     reward=reward,
     read_state=read_state,
     place=place,
-    student=StudentConfig(n_envs=1),
+    training=Training(student=StudentConfig(n_envs=1)),
 )
 '''
 

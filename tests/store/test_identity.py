@@ -67,15 +67,18 @@ def test_fresh_touches_what_goes_by_its_name_alone(tmp_path):
 
 def test_what_back_x_is_like_and_where_m0_is_belong_to_a_task(tmp_path):
     compare(tiny.task, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", n_workers=0)
-    for changes in ({"rewind_like": "SR2"}, {"safe_evaluation": "SR1"}):
-        (named,) = changes
+    sr1, sr2, hr = tiny.task.interventions
+    others = {
+        "rewind_like": dataclasses.replace(tiny.task, interventions=(sr2, sr1, hr)),
+        "safe_evaluation": dataclasses.replace(tiny.task, safe_evaluation="SR1"),
+    }
+    for named, other in others.items():
         with pytest.raises(StoreError, match=f"definition: {named} = "):
-            other = dataclasses.replace(tiny.task, **changes)
             compare(other, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", n_workers=0)
 
 
 def test_a_task_that_says_nothing_of_its_students_has_explorers():
-    task = dataclasses.replace(tiny.task, student=None)
+    task = tiny.task.with_training(student=None)
     ours = explorer(StudentConfig())
     assert student_config(task, 0, "anybody") == ours
     assert describe_student(task) == ours.to_json()
@@ -83,7 +86,7 @@ def test_a_task_that_says_nothing_of_its_students_has_explorers():
 
 def test_students_that_are_deployed_in_another_way_are_other_students(tmp_path):
     compare(tiny.task, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
-    greedy = dataclasses.replace(tiny.task, student=dataclasses.replace(tiny.student, deterministic=True))
+    greedy = tiny.task.with_training(student=dataclasses.replace(tiny.student, deterministic=True))
     with pytest.raises(StoreError, match="student settings: deterministic = false, this run has true"):
         compare(greedy, SR1, n_students=1, store=tmp_path / "s", n_workers=0)
 
@@ -174,7 +177,7 @@ def test_what_defines_a_study_cannot_change_on_its_store(tmp_path, changes, name
 
 def test_the_search_ranges_belong_to_a_study_too(tmp_path):
     def searched(**ranges):
-        task = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, **ranges))
+        task = tiny.task.with_teaching(**ranges)
         Study(task, store=tmp_path / "s", n_initial=2, n_rounds=0, class_size=1, n_workers=0).run()
 
     searched(return_range=(-0.5, 5.5), violation_range=(0.0, 1.0))

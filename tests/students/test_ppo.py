@@ -12,6 +12,7 @@ import pytest
 
 from cisr.core.intervention import Intervention, ToStart
 from cisr.core.task import Task
+from cisr.core.training import Training
 from cisr.curricula import Fixed
 from cisr.students import MLP, StudentConfig
 from cisr.students.distributions import Categorical
@@ -195,8 +196,7 @@ ARMS = Task(
     success=lambda move: move.state[..., 0] == 1,
     interventions=(Intervention(name="help", trigger=lambda s: s[..., 0] == 0, reset=ToStart(), tau=0.05),),
     horizon=1,
-    n_units=4,
-    deployment_steps=400,
+    training=Training(n_units=4, deployment_steps=400),
 )
 PULLER = StudentConfig(
     network=MLP(hidden=(8,)),

@@ -11,7 +11,7 @@ import numpy as np
 import tiny
 
 import cisr
-from cisr import Intervention, Place, Rewind, Switching, Task, Teaching, Threshold
+from cisr import Appearance, Intervention, Place, Rewind, Switching, Task, Teaching, Threshold, Training
 
 
 class Call(NamedTuple):
@@ -49,18 +49,29 @@ def _calls() -> list[Call]:
         "name": (5, None), "make_env": (None, "FrozenLake-v1"), 
         "danger": ("hole", None, {}, {"a": 1}, {1: tiny.task.success}),
         "success": ("goal", 1), "interventions": ("SR1", None, ("SR1",), tiny.task.interventions[0], (1,)),
-        "horizon": (0, -1, 1.5, "100", None, True, 10**30), "n_units": (0, 2.0, 10**12, "x"),
-        "deployment_steps": (0, 0.5, None), "reward": ("r", 5), "jax_env": (1,), "model": ("m",), "read_state": (None,),
-        "place": ("p",), "kappa": ("0", -1, float("nan"), None), "max_reward": ("1", float("inf")),
-        "student": ("PPO", {"n_envs": 3}, 5), "teaching": (None, "ours", {}), "constraint_form": ("median", 3),
-        "safe_evaluation": (5, b"SR1"), "rewind_like": ([],), "student_kind": (5,), "version": (1.5, object(), ["1"]),
-        "scale": (5, None), "description": (None, 7),
+        "horizon": (0, -1, 1.5, "100", None, True, 10**30), "reward": ("r", 5), "jax_env": (1,), "model": ("m",),
+        "read_state": (None,), "place": ("p",), "kappa": ("0", -1, float("nan"), None),
+        "max_reward": ("1", float("inf")), "constraint_form": ("median", 3), "safe_evaluation": (5, b"SR1"),
+        "version": (1.5, object(), ["1"]), "training": (None, "quick", {}), "appearance": (None, "a lake", {}),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"Task({field}={value!r:.40})", lambda f=field, v=value: _task(**{f: v}), "give ")
+    wrong = {
+        "n_units": (0, 2.0, 10**12, "x"), "deployment_steps": (0, 0.5, None), "student": ("PPO", {"n_envs": 3}, 5),
+        "teaching": (None, "ours", {}), "student_kind": (5,), "scale": (5, None),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            add(f"Training({field}={value!r:.40})", lambda f=field, v=value: Training(**{f: v}), "give ")
+    wrong = {
+        "description": (None, 7),
         "floor_plan": (5, {"rows": 5}, {"rows": ["S"], "zones": 3}, {"rows": np.zeros(3), "zones": {}}, "SFFG"),
         "state_plot": (5, {"axes": ["x", "y"]}, {"axes": object()}, "x", {"axes": ["x"], "limits": [], "lines": {}}),
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:
-            add(f"Task({field}={value!r:.40})", lambda f=field, v=value: _task(**{f: v}), "give ")
+            add(f"Appearance({field}={value!r:.40})", lambda f=field, v=value: Appearance(**{f: v}), "give ")
     wrong = {
         "name": (5, None, "", " a"), "trigger": ("t", None, {}, {"a": 1}, 5), "reset": ("start", None, Rewind, 3),
         "tau": ("0.1", -1, None, float("nan")), "kappa": ("x", -0.5), "horizon": (0, 1.5, "3", True),

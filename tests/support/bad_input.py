@@ -79,8 +79,8 @@ MODULES: dict[str, str | bytes] = {
     "    def render(self):\n        os.abort()\n\n"
     "def make(render_mode=None):\n    return Crashing(tiny.task.make_env())\n\n"
     "never = dataclasses.replace(tiny.task.interventions[0], trigger=lambda state: state[..., 0] > 10**6)\n"
-    "task = dataclasses.replace(tiny.task, make_env=make, interventions=(never,), model=None, floor_plan=None,\n"
-    "    safe_evaluation=None, rewind_like=None, teaching=dataclasses.replace(tiny.task.teaching, interventions=()))\n",
+    "task = dataclasses.replace(tiny.task.with_teaching(interventions=()), make_env=make, interventions=(never,),\n"
+    "    model=None, safe_evaluation=None, appearance=type(tiny.task.appearance)())\n",
     "no_env.py": TASK + "task = dataclasses.replace(tiny.task, make_env=lambda **options: None)\n",
 }
 

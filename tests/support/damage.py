@@ -6,7 +6,6 @@ them, in a way that follows from the seed, uses it in every way there is, and re
 if everything has the same result as before or ends in one clear line.
 """
 
-import dataclasses
 import json
 import random
 import shutil
@@ -30,7 +29,7 @@ from cisr.training import Checkpoint
 from cisr.view.contents import read
 from cisr.view.page import write_page
 
-TASK = dataclasses.replace(tiny.task, n_units=2)
+TASK = tiny.task.with_training(n_units=2)
 CURRICULA = {"SR1": Fixed("SR1"), "none": Fixed("none")}
 NAME = "store.sqlite"
 

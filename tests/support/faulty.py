@@ -329,9 +329,8 @@ class FaultyJaxEnv:
 
 
 gymnasium_lake = dataclasses.replace(
-    tiny.task,
+    tiny.task.with_training(n_units=2),
     name="faulty-lake",
-    n_units=2,
     make_env=make_env,
     read_state=read_state,
     place=place,

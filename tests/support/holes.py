@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from cisr import MLP, Intervention, Place, Rewind, StudentConfig, Task
+from cisr import MLP, Intervention, Place, Rewind, StudentConfig, Task, Training
 
 STUDENT = StudentConfig(network=MLP(hidden=(16,)), n_envs=4, n_minibatches=2, learning_rate=3e-3)
 
@@ -72,7 +72,7 @@ def brink(missed=0.02):
         horizon=BRINK_HORIZON,
         read_state=read,
         place=place,
-        student=STUDENT,
+        training=Training(student=STUDENT),
     )
 
 
@@ -115,5 +115,5 @@ def sled(thickness=0.07, edge=4.0):
         horizon=60,
         read_state=read,
         place=place,
-        student=STUDENT,
+        training=Training(student=STUDENT),
     )

@@ -112,15 +112,15 @@ task = dataclasses.replace(
 scenic = dataclasses.replace(
     task,
     name="scenic-lake",
-    state_plot={"axes": ["x", "y"], "limits": [[0, 1], [0, 1]], "lines": {}, "interventions": {}},
     read_state=lambda env: tiny.task.read_state(env).repeat(2),
     interventions=(),
     safe_evaluation=None,
-    rewind_like=None,
     place=lambda env, state: tiny.task.place(env, state[:1]),
-    n_units=1,
-    deployment_steps=50,
-    teaching=Teaching(),
+    training=dataclasses.replace(task.training, n_units=1, deployment_steps=50, teaching=Teaching()),
+    appearance=dataclasses.replace(
+        task.appearance,
+        state_plot={"axes": ["x", "y"], "limits": [[0, 1], [0, 1]], "lines": {}, "interventions": {}},
+    ),
 )
 
 

@@ -16,23 +16,24 @@ student = StudentConfig(
 task = dataclasses.replace(
     _quick,
     name="tiny-lake",
-    scale="own",
     jax_env=None,
     horizon=40,
-    n_units=3,
-    deployment_steps=100,
-    student=student,
-    teaching=dataclasses.replace(_quick.teaching, n_initial=3, n_rounds=2, class_size=2),
+    training=dataclasses.replace(
+        _quick.training,
+        n_units=3,
+        deployment_steps=100,
+        student=student,
+        teaching=dataclasses.replace(_quick.training.teaching, n_initial=3, n_rounds=2, class_size=2),
+        scale="own",
+    ),
 )
 
 compiled = dataclasses.replace(task, name="compiled-lake", jax_env=_quick.jax_env)
 
-published = dataclasses.replace(  # as little as can be of the task that the paper has a table for
-    task,
-    name="frozen-lake",
-    scale="quick",
-    n_units=1,
-    teaching=dataclasses.replace(task.teaching, n_initial=2, n_rounds=0, class_size=1),
+published = (  # as little as can be of the task that the paper has a table for
+    dataclasses.replace(task, name="frozen-lake")
+    .with_training(scale="quick", n_units=1)
+    .with_teaching(n_initial=2, n_rounds=0, class_size=1)
 )
 
 
@@ -46,7 +47,8 @@ def shortened(task):
         "rounds_per_unit": 1,
         "updates_per_round": 1,
     }
-    return dataclasses.replace(task, n_units=1, deployment_steps=50, student=dataclasses.replace(task.student, **brief))
+    student = dataclasses.replace(task.training.student, **brief)
+    return task.with_training(n_units=1, deployment_steps=50, student=student)
 
 
 lander = shortened(get_task("lunar-lander", student="two-layer"))

@@ -248,13 +248,13 @@ def test_a_lake_of_ones_own_has_its_own_zones():
 @pytest.mark.parametrize(("scale", "n_units"), [("paper", 11), ("quick", 11)])
 def test_both_scales_are_the_same_lake(scale, n_units):
     task = get_task("frozen-lake", scale)
-    assert (task.n_units, task.horizon, task.scale) == (n_units, 201, scale)
+    assert (task.training.n_units, task.horizon, task.training.scale) == (n_units, 201, scale)
     assert task.intervention_names == ("SR1", "SR2", "HR")
     assert task.safe_evaluation == "HR"
 
 
 def test_the_papers_student():
-    config = get_task("frozen-lake", student="cnn").student
+    config = get_task("frozen-lake", student="cnn").training.student
     assert (config.network.filters, config.network.kernel_size, config.network.hidden) == ((32, 64), 3, (32,))
     assert config.steps_per_unit == 2 * 9 * 512
     assert (config.n_envs, config.n_steps, config.n_minibatches, config.n_epochs) == (4, 128, 4, 9)
@@ -267,8 +267,8 @@ def test_the_papers_student():
 
 @pytest.mark.parametrize(("scale", "kind"), [("paper", "cnn"), ("quick", "mlp")])
 def test_our_student_is_the_papers_network_that_explores_more_and_is_the_usual_one(scale, kind):
-    task, papers = get_task("frozen-lake", scale), get_task("frozen-lake", scale, kind)
-    assert task.student_kind == "explorer" and task.student == get_task("frozen-lake", scale, "explorer").student
-    assert task.student.network == papers.student.network
-    assert task.student.ent_coef > papers.student.ent_coef
-    assert (task.student.deterministic, task.student.n_candidates) == (True, 4)
+    usual, ours, papers = (get_task("frozen-lake", scale, which).training for which in (None, "explorer", kind))
+    assert usual.student_kind == "explorer" and usual.student == ours.student
+    assert ours.student.network == papers.student.network
+    assert ours.student.ent_coef > papers.student.ent_coef
+    assert (ours.student.deterministic, ours.student.n_candidates) == (True, 4)

@@ -265,24 +265,25 @@ def test_triggers_judge_the_true_state_and_a_rescued_student_sees_noise():
 
 
 def test_students_differ_in_layers_sensors_and_activation():
-    kinds = {kind: get_task("lunar-lander", student=kind) for kind in ("two-layer", "one-layer", "noisy", "noisy-relu")}
+    names = ("two-layer", "one-layer", "noisy", "noisy-relu")
+    kinds = {kind: get_task("lunar-lander", student=kind).training for kind in names}
     assert (
         kinds["two-layer"].student.network == kinds["noisy"].student.network == MLP(hidden=(20, 20), activation="tanh")
     )
     assert kinds["one-layer"].student.network == MLP(hidden=(20,), activation="tanh")
     assert kinds["noisy-relu"].student.network == MLP(hidden=(20, 20), activation="relu")
-    bounds = {kind: (task.n_units, task.student.multiplier_bound) for kind, task in kinds.items()}
+    bounds = {kind: (its.n_units, its.student.multiplier_bound) for kind, its in kinds.items()}
     assert bounds["two-layer"] == bounds["one-layer"] == (16, 120)
     assert bounds["noisy"] == bounds["noisy-relu"] == (21, 160)
-    assert {task.student.steps_per_unit for task in kinds.values()} == {96_000}
-    assert {(task.student.deterministic, task.student.n_candidates) for task in kinds.values()} == {(True, 1)}
+    assert {its.student.steps_per_unit for its in kinds.values()} == {96_000}
+    assert {(its.student.deterministic, its.student.n_candidates) for its in kinds.values()} == {(True, 1)}
 
 
 def test_our_student_is_the_usual_one_and_has_the_papers_two_layers():
-    papers = get_task("lunar-lander", student="two-layer")
-    assert TASK.student_kind == "explorer" and TASK.n_units == papers.n_units
-    assert (TASK.student.network, TASK.student.n_candidates) == (papers.student.network, 4)
-    assert TASK.student.deterministic and TASK.student.clip_range_vf is None
+    ours, papers = TASK.training, PAPERS.training
+    assert ours.student_kind == "explorer" and ours.n_units == papers.n_units
+    assert (ours.student.network, ours.student.n_candidates) == (papers.student.network, 4)
+    assert ours.student.deterministic and ours.student.clip_range_vf is None
 
 
 def test_an_unknown_kind_of_student_is_refused_with_the_known_ones():
@@ -294,7 +295,7 @@ def test_the_papers_teacher_searches_one_switch_in_the_papers_ranges():
     return_1, violation_1, first, second = search_space(PAPERS).parameters
     assert ((return_1.low, return_1.high), (violation_1.low, violation_1.high)) == ((-200, 200), (0, 6))
     assert first.options == second.options == ("Narrow", "Wide")
-    teaching = PAPERS.teaching
+    teaching = PAPERS.training.teaching
     assert (teaching.n_switches, teaching.n_initial, teaching.n_rounds, teaching.class_size) == (1, 4, 10, 10)
     priors = {"signal": (1, 0.2), "return": (20, 4), "violation": (1, 0.3), "first": (0.2, 0.2), "second": (0.2, 0.2)}
     assert teaching.hyperpriors == (*priors.values(), (0.01, 0.1))
@@ -325,6 +326,6 @@ def test_a_tilted_lander_is_put_upright():
 
 
 def test_quick_students_are_the_papers_for_fewer_units():
-    quick = get_task("lunar-lander", "quick", "one-layer")
-    assert quick.student == get_task("lunar-lander", student="one-layer").student
-    assert quick.n_units < TASK.n_units
+    quick = get_task("lunar-lander", "quick", "one-layer").training
+    assert quick.student == get_task("lunar-lander", student="one-layer").training.student
+    assert quick.n_units < TASK.training.n_units

@@ -59,7 +59,6 @@ LAKE = dataclasses.replace(
         ),
     ),
     safe_evaluation=None,
-    rewind_like=None,
     reward=reward,
     constraint_form="sum",
 )
@@ -130,9 +129,8 @@ def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_backends()
 @pytest.mark.parametrize("backend", ["gymnasium", "compiled"])
 def test_in_safe_evaluation_a_failure_without_a_rescue_is_punished_by_its_own_horizon(backend):
     idle = Intervention(name="idle", trigger=lambda s: s[..., 0] < 0, reset=Rewind(), tau=0.0, horizon=30)
-    task = dataclasses.replace(
-        tiny.compiled, name="idle-lake", interventions=(idle,), safe_evaluation="idle", rewind_like=None, n_units=1
-    )
+    brief = tiny.compiled.with_training(n_units=1)
+    task = dataclasses.replace(brief, name="idle-lake", interventions=(idle,), safe_evaluation="idle")
     student = StudentSpec(name="student", policy=Fixed("idle"), config=tiny.student, seed=0)
     train = {"gymnasium": gymnasium.train, "compiled": compiled.train}[backend]
     setup = TrainingSetup(task=task, backend=backend, evaluate_under="idle")

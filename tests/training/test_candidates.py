@@ -134,7 +134,7 @@ def test_candidates_travel_in_checkpoints_until_one_is_handed_in(tried):
 
 def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, backend):
     with Store(tmp_path / "s") as store:
-        task = dataclasses.replace(tiny.compiled, student=SEVERAL)
+        task = tiny.compiled.with_training(student=SEVERAL)
         compare(task, {"SR1": Fixed("SR1")}, n_students=3, store=store, backend=backend, n_workers=0)
         names = [t.name for t in store.transcripts()]
         weights = {}
@@ -144,7 +144,7 @@ def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, backend):
                 for k, student in enumerate(of.students):
                     weights[student.name, event.unit] = {name: array[k] for name, array in event.weights.items()}
 
-        task = dataclasses.replace(task, student=ONE)
+        task = task.with_training(student=ONE)
         compare(task, {"SR1": Fixed("SR1")}, n_students=3, backend=backend, n_workers=0, listener=listen)
         for name in names:
             handed_in = weights[name, store.transcript(name).handed_in]
@@ -201,9 +201,9 @@ def test_failures_and_rescues_of_evaluations_are_training_s(backend):
     tried = unit(2, deployment(failures=3, rescues=5), failures=10, rescues=20)
     assert transcript(unit(1, failures=1, rescues=2), tried).training_failures == 14
     assert transcript(unit(1, failures=1, rescues=2), tried).rescues == 27
-    task = dataclasses.replace(
-        tiny.compiled, interventions=(*tiny.compiled.interventions, IDLE), safe_evaluation="idle", student=SEVERAL
-    )
+    interventions = (*tiny.compiled.interventions, IDLE)
+    task = dataclasses.replace(tiny.compiled, interventions=interventions, safe_evaluation="idle")
+    task = task.with_training(student=SEVERAL)
     (student,) = compare(task, {"SR1": Fixed("SR1")}, n_students=1, backend=backend, n_workers=0).transcripts["SR1"]
     assert sum(unit.failures for unit in student.units) == 0
     assert student.training_failures == sum(unit.evaluation.failures for unit in student.units[1:]) > 0
@@ -228,10 +228,9 @@ def test_a_student_that_breaks_in_an_evaluation_takes_the_failures_of_the_unit_a
     monkeypatch, under
 ):
     task = dataclasses.replace(
-        tiny.task,
+        tiny.task.with_training(n_units=1),
         interventions=(*tiny.task.interventions, IDLE),
         safe_evaluation="idle",
-        n_units=1,
         make_env=lambda **options: Fragile(tiny.task.make_env(**options)),
     )
     monkeypatch.setattr(gymnasium, "check_state_functions", lambda task, ask: None)  # it would step the environment

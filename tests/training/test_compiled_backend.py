@@ -75,7 +75,7 @@ def test_units_and_deployments_are_counted_as_in_the_other_backend(taught):
     for deployment in taught[-1].deployments:
         assert sum(deployment.outcomes.values()) == pytest.approx(1.0)
         assert deployment.failures == round(deployment.outcomes["failure"] * deployment.episodes)
-        assert deployment.steps >= tiny.task.deployment_steps
+        assert deployment.steps >= tiny.task.training.deployment_steps
 
 
 def test_switching_curricula_compiles_nothing_new(taught):
@@ -98,7 +98,7 @@ def test_both_backends_agree_on_what_random_students_meet():
     from cisr.training import gymnasium
 
     config = dataclasses.replace(tiny.student, learning_rate=0.0, n_steps=256, updates_per_round=4)
-    task = dataclasses.replace(tiny.compiled, n_units=1, deployment_steps=4000)
+    task = tiny.compiled.with_training(n_units=1, deployment_steps=4000)
     students = tuple(StudentSpec(name=f"s{k}", policy=POLICIES["SR1"], config=config, seed=k) for k in range(4))
     found = []
     for backend in (train, gymnasium.train):

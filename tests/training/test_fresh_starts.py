@@ -1,7 +1,5 @@
 """Students that start over, on both backends: they are new, and nobody else notices."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tiny
@@ -14,7 +12,7 @@ from cisr.view.contents import read
 from cisr.view.page import page
 
 BACKENDS = {"compiled": compiled.train, "gymnasium": gymnasium.train}
-TASK = dataclasses.replace(tiny.compiled, n_units=4)
+TASK = tiny.compiled.with_training(n_units=4)
 BEYOND = (Threshold(min_return=99.0, max_violation=0.0),)  # nobody passes
 ANEW = Patient(interventions=("SR1", "HR"), thresholds=BEYOND, patience=2)  # in unit 3
 ENDLESS = Switching(interventions=("SR1", "HR"), thresholds=BEYOND)

@@ -28,7 +28,7 @@ CONFIG = StudentConfig(
     updates_per_round=2,
     learning_rate=5e-3,
 )
-TASK = replace(get_task("frozen-lake", "quick"), n_units=3, deployment_steps=60, student=CONFIG)
+TASK = get_task("frozen-lake", "quick").with_training(n_units=3, deployment_steps=60, student=CONFIG)
 POLICIES = {
     "ana": Fixed("SR1"),
     "ben": Schedule(("SR1", "SR2", "HR")),
@@ -103,13 +103,13 @@ def test_units_under_interventions_count_no_failures_and_some_rescues(class_of_t
 
 
 def test_progress_counts_every_step_of_training():
-    events = train(TrainingSetup(task=replace(TASK, n_units=1)), batch(*ALL))
+    events = train(TrainingSetup(task=TASK.with_training(n_units=1)), batch(*ALL))
     assert sum(event.steps for event in events if isinstance(event, Progress)) == 3 * CONFIG.steps_per_unit
 
 
 def test_a_deployment_lasts_at_least_its_steps_and_ends_with_whole_episodes(class_of_three):
     for deployment in class_of_three[1].deployments:
-        assert deployment.steps >= TASK.deployment_steps
+        assert deployment.steps >= TASK.training.deployment_steps
         assert sum(deployment.outcomes.values()) == pytest.approx(1.0)
         assert deployment.outcomes["other"] == 0.0
 
@@ -143,7 +143,7 @@ def test_students_of_a_batch_do_not_influence_each_other(class_of_three):
 def test_students_with_other_seeds_are_other_students():
     ana = batch("ana").students[0]
     class_of_anas = tuple(replace(ana, name=f"ana {seed}", seed=seed) for seed in (100, 7, 8))
-    checkpoints, _ = taught(Batch(name="anas", students=class_of_anas), replace(TASK, n_units=1))
+    checkpoints, _ = taught(Batch(name="anas", students=class_of_anas), TASK.with_training(n_units=1))
     weight = checkpoints[0].weights["params/hidden0.weight"]
     assert np.abs(weight[0] - weight[1]).max() > 0.01
 
@@ -184,7 +184,7 @@ def rollouts_of(monkeypatch, task, **settings):
     program, heard = program_for(student.config.shape, *specs_of(task), len(task.constraints)), []
     update = program.update
     monkeypatch.setattr(program, "update", lambda *args: heard.append(args[1]) or update(*args))
-    (checkpoint,), _ = taught(Batch(name="s", students=(student,)), replace(task, n_units=1))
+    (checkpoint,), _ = taught(Batch(name="s", students=(student,)), task.with_training(n_units=1))
     return checkpoint.records[0].log, heard
 
 
@@ -280,7 +280,7 @@ def test_a_broken_trigger_is_the_tasks_fault_and_stops_everybody():
 
 
 def test_final_policies_can_be_evaluated_where_nothing_can_go_wrong():
-    _, graduation = taught(batch("ana"), replace(TASK, n_units=1), evaluate_under="HR")
+    _, graduation = taught(batch("ana"), TASK.with_training(n_units=1), evaluate_under="HR")
     (deployment,) = graduation.deployments
     assert (deployment.under, deployment.failures) == ("HR", 0)
     rescued = deployment.outcomes["rescue"]

@@ -1,6 +1,5 @@
 """Processes come to an end: with their parent, by signals, and where an environment blocks, quits or keeps memory."""
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -155,7 +154,7 @@ def test_time_outside_of_environments_is_not_counted(executor):
         time.sleep(2.3)
         return default_observe(unit)
 
-    task = dataclasses.replace(tiny.task, n_units=2)
+    task = tiny.task.with_training(n_units=2)
     assert taught(executor(2.0), job(task, "a", observe=think))[-1].errors == (None,)
 
 

@@ -10,7 +10,18 @@ import sys
 import pytest
 import tiny
 
-from cisr import Fixed, NobodyFinished, Store, StoreError, Study, Switching, Threshold, compare, random_teacher
+from cisr import (
+    Appearance,
+    Fixed,
+    NobodyFinished,
+    Store,
+    StoreError,
+    Study,
+    Switching,
+    Threshold,
+    compare,
+    random_teacher,
+)
 from cisr.cli import main
 from cisr.experiments.compare import measure_groups
 from cisr.experiments.differences import against_the_others
@@ -137,7 +148,7 @@ def test_what_the_teacher_believes_is_said_drawn_and_in_the_table(path, written)
 
 
 def test_the_papers_teacher_shows_its_model_along_each_threshold_and_every_round(tmp_path):
-    papers = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, teacher="gp-ucb"))
+    papers = tiny.task.with_teaching(teacher="gp-ucb")
     study = Study(papers, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=1)
     study.run()
     written = write_page(tmp_path / "s").read_text()
@@ -154,7 +165,7 @@ def test_a_search_at_random_has_no_model_to_show(tmp_path):
 
 
 def test_patient_curricula_are_worded_as_such(tmp_path):
-    patient = dataclasses.replace(tiny.task, teaching=dataclasses.replace(tiny.task.teaching, patience=2))
+    patient = tiny.task.with_teaching(patience=2)
     Study(patient, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0).run()
     written = write_page(tmp_path / "s").read_text()
     with Store(tmp_path / "s", read_only=True) as store:
@@ -174,7 +185,7 @@ def test_findings_of_earlier_stores_have_the_parameters_of_the_best_policy_alone
 
 
 def test_trials_of_candidates_are_told_apart_from_training(tmp_path, written):
-    several = dataclasses.replace(tiny.task, student=dataclasses.replace(tiny.student, n_candidates=2))
+    several = tiny.task.with_training(student=dataclasses.replace(tiny.student, n_candidates=2))
     result = Study(several, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=0).run()
     units = [unit for t in result.transcripts for unit in t.units]
     trained, tried = sum(u.steps for u in units), sum(u.evaluation.steps for u in units if u.evaluation)
@@ -234,7 +245,7 @@ def test_a_store_with_only_a_study_has_no_comparison(tmp_path):
 
 
 def test_a_task_without_a_floor_plan_has_no_map(tmp_path):
-    task = dataclasses.replace(tiny.task, floor_plan=None)
+    task = dataclasses.replace(tiny.task, appearance=Appearance())
     compare(task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", n_workers=0)
     assert headings(write_page(tmp_path / "s").read_text()) == ["Comparison", "To run it again"]
 

@@ -33,7 +33,7 @@ def batch():
 
 
 def test_the_time_left_counts_steps_of_units_that_are_not_over(clock, batch):
-    each = tiny.task.student.steps_per_unit
+    each = tiny.task.training.student.steps_per_unit
     meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
     said = said_after(clock, 60.0, meter, batch, each)  # one unit of eight in a minute
     assert "Comparing: 0 of 8 units" in said and "about 7.0 minutes left" in said
@@ -43,7 +43,7 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
     with Store(tmp_path / "s") as store:
         compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
         before = store.transcripts()
-    each = tiny.task.student.steps_per_unit
+    each = tiny.task.training.student.steps_per_unit
     meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=3, n_students=3)
     meter.already(before)
     clock[0] += 500.0  # spent before the work began
@@ -52,7 +52,7 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
 
 
 def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_itself(clock, batch):
-    each = tiny.task.student.steps_per_unit
+    each = tiny.task.training.student.steps_per_unit
     meter = Meter(Console(file=io.StringIO()), "Reproducing", n_units=2, n_students=4)
     for part in ("paper", "ours"):
         with meter:

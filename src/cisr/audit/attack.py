@@ -94,7 +94,7 @@ def falsify(
         )
     found = Falsification(
         task=task.name,
-        scale=task.scale,
+        scale=task.training.scale,
         intervention=under.name,
         confidence=confidence,
         budget=budget,
@@ -179,7 +179,13 @@ def _counterexamples(
     task: Task, under: Intervention, attacker: str, episodes: Sequence[Episode]
 ) -> tuple[Counterexample, ...]:
     return tuple(
-        Counterexample(task=task.name, scale=task.scale, intervention=under.name, attacker=attacker, episode=episode)
+        Counterexample(
+            task=task.name,
+            scale=task.training.scale,
+            intervention=under.name,
+            attacker=attacker,
+            episode=episode,
+        )
         for episode in episodes
     )
 

@@ -210,7 +210,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], prog
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
     return AuditReport(
         task=task.name,
-        scale=task.scale,
+        scale=task.training.scale,
         verdicts=tuple(verdicts),
         exact=exact,
         broken=broken,

@@ -17,7 +17,8 @@ import numpy as np
 from cisr.audit.play import Arena, Episode, RandomAttacker, StickyAttacker
 from cisr.core.intervention import Array, Intervention
 from cisr.core.seeding import derive_seed
-from cisr.core.task import Task, Teaching, Transition
+from cisr.core.task import Task, Transition
+from cisr.core.training import Teaching
 from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.load_student import load_student
@@ -156,10 +157,7 @@ def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode])
         reward=pay,
         interventions=(*named, _one_step(intervention)),
         safe_evaluation=None,
-        rewind_like=None,
-        teaching=Teaching(),
-        n_units=N_UNITS,
-        deployment_steps=1,
+        training=replace(task.training, n_units=N_UNITS, deployment_steps=1, teaching=Teaching()),
     )
 
 

@@ -92,7 +92,7 @@ def audit(
     notes = [f"{v.name}: {note}" for v in found.verdicts if v.falsification for note in v.falsification.notes]
     for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
         out.print(line, soft_wrap=True)
-    if found.exact is not None and task.floor_plan is not None:
+    if found.exact is not None and task.appearance.floor_plan is not None:
         from cisr.view.audit_picture import audit_map
 
         picture = folder / "map.png"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from cisr.cli.console import (
     write_json,
 )
 from cisr.core.errors import CisrError, ConfigError
+from cisr.core.rewinds import read_rewind
 from cisr.core.task import Task
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
 from cisr.experiments.reproduce import published_teachers
@@ -121,7 +121,7 @@ def compare(
         check_film(video, task, **apart)
     began = time.monotonic()
     with interruptible(), Store(path) as opened:
-        meter = Meter(err, f"Comparing on {task.name}", task.n_units, students * len(policies))
+        meter = Meter(err, f"Comparing on {task.name}", task.training.n_units, students * len(policies))
         if not fresh:
             meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
         with meter:
@@ -208,6 +208,6 @@ def _named(text: str, task: Task) -> CurriculumPolicy | None:
     """The curriculum that goes by this name; None where there is none."""
     if text == "bandit":
         return Bandit(task.choices)
-    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d{1,9}", text):
-        return named_policy(text, task.n_units)
+    if text in (*task.intervention_names, "none") or read_rewind(text):
+        return named_policy(text, task.training.n_units)
     return published_teachers(task.name).get(text)

@@ -166,8 +166,8 @@ def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = Fals
 
 def default_store(task: Task, usual: str | None, seed: int, prefix: str = "") -> Path:
     """A file for each task, scale, seed and kind of student; the usual kind goes without saying."""
-    kind = [] if task.student_kind in (None, usual) else [str(task.student_kind)]
-    name = "-".join([task.name, *kind, task.scale, str(seed)])
+    kind = [] if task.training.student_kind in (None, usual) else [str(task.training.student_kind)]
+    name = "-".join([task.name, *kind, task.training.scale, str(seed)])
     return Path("runs") / f"{prefix}{plain(name)}.sqlite"
 
 

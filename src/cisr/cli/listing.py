@@ -20,7 +20,7 @@ from cisr.cli.console import (
     write_json,
 )
 from cisr.system.files import check_targets
-from cisr.tasks import BUILT_IN, SCALES, get_task, papers_kind, student_kinds
+from cisr.tasks import BUILT_IN, entry_of, get_task, papers_kind
 from cisr.training.new_students import student_config
 
 
@@ -32,22 +32,24 @@ def tasks(json_path: JsonOption = None) -> None:
         table.add_column(column)
     records = []
     for name in BUILT_IN:
-        for scale in SCALES:
+        entry = entry_of(name)
+        for scale in entry.scales:
             task = get_task(name, scale)
             shown = ", ".join(f"{i.name} ({i.tau:g})" for i in task.interventions)
             student = student_config(task, 0, "example")
-            others = [kind for kind in student_kinds(name) if kind != task.student_kind]
-            kinds = f"{task.student_kind} (default), {task.n_units} units; or {', '.join(others)}"
-            table.add_row(name, scale, shown, kinds, task.description)
+            usual, n_units = task.training.student_kind, task.training.n_units
+            others = [kind for kind in entry.students if kind != usual]
+            kinds = f"{usual} (default), {n_units} units; or {', '.join(others)}"
+            table.add_row(name, scale, shown, kinds, task.appearance.description)
             records.append(
                 {
                     "task": name,
                     "scale": scale,
                     "interventions": [{"name": i.name, "tau": i.tau, "kappa": i.kappa} for i in task.interventions],
                     "student": student.to_json(),
-                    "student_kind": task.student_kind,
-                    "student_kinds": list(student_kinds(name)),
-                    "n_units": task.n_units,
+                    "student_kind": usual,
+                    "student_kinds": list(entry.students),
+                    "n_units": n_units,
                 }
             )
     out.print(table)

@@ -40,7 +40,8 @@ from cisr.core.task import Task
 from cisr.experiments.compare import check_n_students
 from cisr.store import Store
 from cisr.system.files import check_suffix, check_targets
-from cisr.tasks import EXPLORER, get_task, papers_kind
+from cisr.tasks import get_task, papers_kind
+from cisr.tasks.entry import EXPLORER
 from cisr.training import STEP_TIMEOUT
 from cisr.training.classroom import check_workers
 from cisr.view.words import belief_in_words
@@ -113,7 +114,7 @@ def reproduce(
         meter = Meter(
             err,
             f"Reproducing {parts[0].task.name}",
-            parts[0].task.n_units,
+            parts[0].task.training.n_units,
             sum(reproduction.n_students_in_all(part.task, teachers, students) for part in parts),
         )
         stores: list[Store] = []

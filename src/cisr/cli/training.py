@@ -81,7 +81,7 @@ def train(
     changes: dict[str, Any] = {} if patience is None else {"patience": patience}
     if teacher in (TeacherKind.top_two, TeacherKind.gp_ucb):
         changes["teacher"] = teacher.value
-    task = dataclasses.replace(task, teaching=dataclasses.replace(task.teaching, **changes))
+    task = task.with_teaching(**changes)
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     check_targets({"--store": path, "--curriculum": target, "--json": json_path})
@@ -110,7 +110,7 @@ def train(
             best.extend([] if result.score is None else [result.score])
             meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
-        meter = Meter(err, f"Training a teacher on {task.name}", task.n_units, study.n_students)
+        meter = Meter(err, f"Training a teacher on {task.name}", task.training.n_units, study.n_students)
         study.begin(opened)
         out.print(what_is_safe(task, opened, workers, step_timeout), soft_wrap=True, highlight=False)
         meter.already(opened.transcripts("study/"))
@@ -130,7 +130,7 @@ def train(
         json_path,
         {
             "task": task.name,
-            "scale": task.scale,
+            "scale": task.training.scale,
             "policy": result.policy.to_json(),
             "belief": None if result.belief is None else dataclasses.asdict(result.belief),
             "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],

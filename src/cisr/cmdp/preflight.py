@@ -48,7 +48,7 @@ def _look(task: Task, env: Any, ask: Ask) -> None:
     except users_errors():
         return
     first = _read(task, env)
-    if task.state_plot is not None and len(first) < 2:
+    if task.appearance.state_plot is not None and len(first) < 2:
         raise TaskError(
             f"Task '{task.name}' has a state_plot, on which the first two numbers of a state are drawn: its read_state "
             f"answers {len(first)}."

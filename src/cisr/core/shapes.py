@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,26 +65,8 @@ def anything(value: Any) -> bool:
     return True
 
 
-# What a task gives for pictures
+def pair(check: Check) -> Check:
+    return lambda value: listing(check)(value) and len(value) == 2
 
 
-def is_point(value: Any) -> bool:
-    return listing(finite)(value) and len(value) == 2
-
-
-_lines = mapping(listing(listing(is_point)))
-
-is_floor_plan = fields({"rows": listing(text), "zones": mapping(anything)})
-is_state_plot = fields(
-    {
-        "axes": lambda value: listing(text)(value) and len(value) == 2,
-        "limits": lambda value: listing(is_point)(value) and len(value) == 2,
-        "lines": _lines,
-        "interventions": mapping(_lines),
-    }
-)
-
-
-def written(value: Any) -> Any:
-    """A value as it would be read again; raises TypeError or ValueError of one that cannot be written."""
-    return json.loads(json.dumps(value))
+is_point = pair(finite)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from cisr.core.checks import check_kind, check_names, check_number, check_text, keep, shown
 from cisr.core.errors import ConfigError
+from cisr.core.rewinds import read_rewind
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 
@@ -203,6 +203,7 @@ class Bandit:
 
 def named_policy(name: str, n_units: int) -> CurriculumPolicy:
     """`none`, Back-x (a fixed rewind of x steps), Incremental-x (it grows by x with every unit), or an intervention."""
-    if grown := re.fullmatch(r"Incremental-(\d{1,9})", name):
-        return Schedule(tuple(f"Back-{int(grown[1]) * unit}" for unit in range(1, n_units + 1)))
+    rewind = read_rewind(name)
+    if rewind is not None and rewind.grows:
+        return Schedule(tuple(rewind.in_unit(unit) for unit in range(1, n_units + 1)))
     return Fixed(name)

@@ -182,7 +182,10 @@ def compare(
             kept, task, groups, seed, setup.evaluate_under, n_workers=n_workers, step_timeout=step_timeout
         )
     rows = summarise_groups(groups)
-    return Comparison(task=task.name, scale=task.scale, student=task.student_kind, rows=rows, transcripts=groups)
+    training = task.training
+    return Comparison(
+        task=task.name, scale=training.scale, student=training.student_kind, rows=rows, transcripts=groups
+    )
 
 
 def check_n_students(n_students: int, n_curricula: int) -> int:

@@ -9,7 +9,6 @@ the store says that it holds a reproduction, so that a report can set it beside 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -28,16 +27,13 @@ from cisr.experiments.trajectories import keep_trajectories
 from cisr.store import Store
 from cisr.store.runs import announce_aside, begin, deployed
 from cisr.system.interrupts import interrupts_told_apart
-from cisr.tasks import EXPLORER
+from cisr.tasks import BUILT_IN, entry_of
+from cisr.tasks.entry import EXPLORER
 from cisr.teachers import Belief
 from cisr.training import STEP_TIMEOUT, Batching, Classroom, TrainingSetup
 from cisr.training.finished import check_finished
 from cisr.training.setup import make_setup
 
-PUBLICATIONS = {
-    "frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE",
-    "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
-}
 OPTIMIZED, RANDOM_SEARCH = "Optimized", "Random search"
 MOST_TEACHERS = 1_000
 
@@ -87,12 +83,14 @@ def publication(task: Task) -> Published:
     """What the paper says of a task and its students."""
     published = _published(task.name)
     if published is None:
-        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {', '.join(PUBLICATIONS)}.")
-    if published.students and task.student_kind not in published.students:
+        known = ", ".join(filter(_published, BUILT_IN))
+        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {known}.")
+    kind = task.training.student_kind
+    if published.students and kind not in published.students:
         raise ConfigError(
-            f"The paper trains no teachers for {task.student_kind} students of '{task.name}', it transfers those for "
+            f"The paper trains no teachers for {kind} students of '{task.name}', it transfers those for "
             f"{published.students[0]} ones: see `cisr compare {task.name} {' '.join(published.teachers)} "
-            f"--student {task.student_kind}`."
+            f"--student {kind}`."
         )
     return published
 
@@ -104,11 +102,7 @@ def published_teachers(task: str) -> Mapping[str, CurriculumPolicy]:
 
 
 def _published(task: str) -> Published | None:
-    if task not in PUBLICATIONS:
-        return None
-    module, _, name = PUBLICATIONS[task].partition(":")
-    published: Published = getattr(importlib.import_module(module), name)
-    return published
+    return entry_of(task).published if task in BUILT_IN else None
 
 
 class Plan(NamedTuple):
@@ -192,7 +186,7 @@ def reproduce(
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
     keep_trajectories(store, task, pooled, seed, n_workers=n_workers, step_timeout=step_timeout)
     return Reproduction(
-        title=entitled(paper.title, task.student_kind),
+        title=entitled(paper.title, task.training.student_kind),
         repetitions=n_teachers,
         students=n_students,
         rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
@@ -200,8 +194,8 @@ def reproduce(
         beliefs=tuple(result.belief for result in by_kind[OPTIMIZED]),
         comparison=Comparison(
             task=task.name,
-            scale=task.scale,
-            student=task.student_kind,
+            scale=task.training.scale,
+            student=task.training.student_kind,
             rows=summarise_groups(pooled),
             transcripts=pooled,
         ),
@@ -231,7 +225,8 @@ def random_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
 
     Where a study finds its ranges with its first policies, each intervention alone, so do these, within the number.
     """
-    n_policies = task.teaching.n_initial + task.teaching.n_rounds
+    teaching = task.training.teaching
+    n_policies = teaching.n_initial + teaching.n_rounds
     return [
         Study(
             task,
@@ -249,7 +244,7 @@ def random_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
 def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
     """What every repetition is compared with, by the paper's names."""
     single: dict[str, CurriculumPolicy] = {name: Fixed(name) for name in task.choices}
-    others = {name: named_policy(name, task.n_units) for name in paper.baselines}
+    others = {name: named_policy(name, task.training.n_units) for name in paper.baselines}
     return {
         **single,
         **({"Bandit": Bandit(task.choices)} if "Bandit" in paper.rows else {}),
@@ -265,5 +260,6 @@ def check_n_teachers(n_teachers: int) -> int:
 
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
     """Students that a reproduction trains; a study's count of policies holds those that find its ranges."""
-    searched = 2 * n_teachers * (task.teaching.n_initial + task.teaching.n_rounds) * task.teaching.class_size
+    teaching = task.training.teaching
+    searched = 2 * n_teachers * (teaching.n_initial + teaching.n_rounds) * teaching.class_size
     return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)

@@ -11,7 +11,7 @@ from cisr.core.publication import PublishedRow
 from cisr.experiments.compare import summarise_group
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, estimate
-from cisr.tasks import EXPLORER
+from cisr.tasks.entry import EXPLORER
 from cisr.training import Transcript
 
 PAPERS_NUMBERS = "The paper's numbers beside ours are of the paper's students and teachers, not of explorers."

@@ -6,7 +6,6 @@ to the teacher. A policy whose students all failed is told as such, never left o
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,7 +80,7 @@ class StudyResult:
 
 def default_teacher(task: Task) -> MakeTeacher:
     """Our own teacher, or the paper's, as the task has it."""
-    teaching = task.teaching
+    teaching = task.training.teaching
 
     def make(space: SearchSpace, seed: int) -> Teacher:
         if teaching.teacher == "top-two":
@@ -104,7 +103,7 @@ def default_teacher(task: Task) -> MakeTeacher:
 
 def usual_score(task: Task) -> Callable[[Transcript], float]:
     """What a teacher wants of a student: the paper's the return alone, ours also that it does not fail."""
-    return default_score if task.teaching.teacher == "gp-ucb" else charged_score(task.max_reward)
+    return default_score if task.training.teaching.teacher == "gp-ucb" else charged_score(task.max_reward)
 
 
 def random_teacher(space: SearchSpace, seed: int) -> Teacher:
@@ -120,11 +119,12 @@ def search_space(task: Task, observed: Sequence[Observation] = ()) -> SearchSpac
     """
     if not task.interventions:
         raise ConfigError(f"Task '{task.name}' has no interventions to choose from: give it at least one.")
+    teaching = task.training.teaching
     return Switching.space(
         task.choices,
-        task.teaching.n_switches,
-        task.teaching.return_range or _covering([seen.mean_return for seen in observed]),
-        task.teaching.violation_range or _covering([seen.violation for seen in observed]),
+        teaching.n_switches,
+        teaching.return_range or _covering([seen.mean_return for seen in observed]),
+        teaching.violation_range or _covering([seen.violation for seen in observed]),
     )
 
 
@@ -137,7 +137,7 @@ def policy_at(task: Task, parameters: Parameters) -> CurriculumPolicy:
     """The curriculum policy at a point of a task's search space."""
     with making_sense_of(f"The study's point {shown(parameters)}"):  # a store may say anything
         switching = Switching.from_parameters(parameters)
-    patience = task.teaching.patience
+    patience = task.training.teaching.patience
     if patience is None:
         return switching
     return Patient(interventions=switching.interventions, thresholds=switching.thresholds, patience=patience)
@@ -181,14 +181,14 @@ class Study:
             "class_size": class_size,
             "at_once": at_once,
         }
-        teaching = dataclasses.replace(task.teaching, **{k: v for k, v in changes.items() if v is not None})
         for what, function in (("teacher", teacher), ("observe", observe), ("score", score)):
             if function is not None:
                 check_function(f"The {what} of a study", function, "or None")
-        self.task = dataclasses.replace(task, teaching=teaching)
+        self.task = task.with_teaching(**{k: v for k, v in changes.items() if v is not None})
+        self._teaching = self.task.training.teaching
         self.name = name
         self.seed = check_seed(seed)
-        check_in_all(teaching.class_size, self.n_policies, "policies")
+        check_in_all(self._teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(self.task)
         self._store = store
         self.setup = make_setup(self.task, backend=backend, evaluate_safely=evaluate_safely, observe=observe)
@@ -208,20 +208,19 @@ class Study:
         if tried > self.n_policies:
             raise StoreError(
                 f"{store} has tried {tried} policies in '{self.name}', this run has {self.n_policies}: give at least "
-                f"{tried - self.task.teaching.n_initial} rounds, another store, or set the old results aside with "
+                f"{tried - self._teaching.n_initial} rounds, another store, or set the old results aside with "
                 f"--fresh."
             )
-        teaching = self.task.teaching
-        ranges = {"return": teaching.return_range, "violation": teaching.violation_range}
+        ranges = {"return": self._teaching.return_range, "violation": self._teaching.violation_range}
         found = [what for what, given in ranges.items() if given is None]
         run = {
             **deployed(self.setup, self.seed),
-            "class size": teaching.class_size,
-            "initial policies": teaching.n_initial,
+            "class size": self._teaching.class_size,
+            "initial policies": self._teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
             **({"ranges found": found} if found else {}),
-            **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
-            **({} if teaching.patience is None else {"patience": teaching.patience}),
+            **({} if self._teaching.at_once == 1 else {"policies at once": self._teaching.at_once}),
+            **({} if self._teaching.patience is None else {"patience": self._teaching.patience}),
             "observe": fingerprint(self.setup.observe).content,
             "score": fingerprint(self.score).content,
         }
@@ -234,8 +233,7 @@ class Study:
     @property
     def _probes(self) -> list[Parameters]:
         """The first policies where the ranges of thresholds are to be found: each intervention alone."""
-        teaching = self.task.teaching
-        if teaching.return_range and teaching.violation_range:
+        if self._teaching.return_range and self._teaching.violation_range:
             return []
         blank = search_space(self.task)
         thresholds = {real.name: min(max(0.0, real.low), real.high) for real in blank.reals}
@@ -243,11 +241,11 @@ class Study:
 
     @property
     def n_policies(self) -> int:
-        return self.task.teaching.n_initial + self.task.teaching.n_rounds
+        return self._teaching.n_initial + self._teaching.n_rounds
 
     @property
     def n_students(self) -> int:
-        return self.n_policies * self.task.teaching.class_size
+        return self.n_policies * self._teaching.class_size
 
     def run(self, listener: Listener = ignore, on_round: OnRound = lambda number, result: None) -> StudyResult:
         """Go on until all rounds are done. Listeners hear what happens in the classroom, and each round's result."""
@@ -298,7 +296,7 @@ class Study:
         for number in numbers:
             past = rounds[number]
             finished = [t for t in self._students(store, [number]) if t.deployment is not None]
-            each = [self.score(t) for t in finished] if len(finished) == self.task.teaching.class_size else []
+            each = [self.score(t) for t in finished] if len(finished) == self._teaching.class_size else []
             teacher.tell(past.parameters, past.score, past.sem, each)
             on_round(number, past)
         self._check_progress(store, teacher)
@@ -331,9 +329,8 @@ class Study:
 
         What is proposed does not depend on how many rounds the study has: it may grow.
         """
-        teaching = self.task.teaching
-        initial = teaching.n_initial - first
-        n = initial if initial > 0 else teaching.at_once
+        initial = self._teaching.n_initial - first
+        n = initial if initial > 0 else self._teaching.at_once
         wanted = min(n, self.n_policies - first)
         on_record = store.rounds(self.name)[first : first + wanted]
         if len(on_record) == wanted:
@@ -352,7 +349,7 @@ class Study:
 
     def _class(self, number: int, parameters: Parameters) -> list[StudentSpec]:
         policy = policy_at(self.task, parameters)
-        names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self.task.teaching.class_size)]
+        names = [f"{self.name}/{number:03d}/{k:02d}" for k in range(self._teaching.class_size)]
         return [new_student(self.task, policy, self.seed, name) for name in names]
 
 

@@ -147,7 +147,7 @@ def keep_trajectories(
 
     Every student flies the same episodes, so their lines can be compared.
     """
-    if task.state_plot is None:
+    if task.appearance.state_plot is None:
         return
     kept = store.trajectories()
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from cisr.core.appearance import is_floor_plan, is_state_plot
 from cisr.core.checks import MOST_STUDENTS, shown
 from cisr.core.errors import CisrError, StoreError
 from cisr.core.seeding import MAX_SEED
@@ -18,9 +19,7 @@ from cisr.core.shapes import (
     either,
     fields,
     finite,
-    is_floor_plan,
     is_point,
-    is_state_plot,
     listing,
     mapping,
     number,

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from cisr.core.errors import CisrError
+from cisr.core.rewinds import first_rewind
 from cisr.core.task import Task
 from cisr.core.version import __version__
 from cisr.curricula.space import Real
@@ -33,8 +34,8 @@ def identity(setup: TrainingSetup) -> tuple[dict[str, Any], tuple[str, ...]]:
         unknown += [f"{part}: {what}" for what in found.unknown]
     settings = {
         "task": task.name,
-        "scale": task.scale,
-        "student": task.student_kind,
+        "scale": task.training.scale,
+        "student": task.training.student_kind,
         "backend": setup.backend,
         "cisr": __version__,
         "definition": describe(task),
@@ -93,15 +94,16 @@ def audited(task: Task) -> dict[str, Any]:
 
 def describe(task: Task) -> dict[str, Any]:
     """The numbers of a task, as JSON."""
+    rewound = first_rewind(task.interventions)
     return {
         "horizon": task.horizon,
-        "n_units": task.n_units,
+        "n_units": task.training.n_units,
         "constraint_form": task.constraint_form,
         "kappa": task.kappa,
-        "deployment_steps": task.deployment_steps,
+        "deployment_steps": task.training.deployment_steps,
         "max_reward": task.max_reward,
         "safe_evaluation": task.safe_evaluation,
-        "rewind_like": task.rewind_like,
+        "rewind_like": None if rewound is None else rewound.name,
         "dangers": list(task.dangers),
         "constraints": list(task.constraints),
         "interventions": list(task.intervention_names),

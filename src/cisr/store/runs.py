@@ -54,7 +54,8 @@ def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any],
         usual = Batching.for_this_machine(setup.backend)
         batching = usual if batch is None else usual._replace(largest=batch)
         store.record({"batching": batching._asdict(), "made with": versions()})
-    pictures = {"floor plan": setup.task.floor_plan, "state plot": setup.task.state_plot}
+    appearance = setup.task.appearance
+    pictures = {"floor plan": appearance.floor_plan, "state plot": appearance.state_plot}
     store.record({what: drawn for what, drawn in pictures.items() if drawn is not None})
     return Batching(**store.settings()["batching"])
 

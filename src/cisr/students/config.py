@@ -245,11 +245,12 @@ class Population:
 
 def students_of(task: Task) -> StudentConfig | Population:
     """The settings of a task's students; where it gives none, they are explorers of the defaults."""
-    if task.student is None:
+    given = task.training.student
+    if given is None:
         return explorer(StudentConfig())
     whose = f"The student of task '{task.name}'"
-    check_kind(whose, task.student, (StudentConfig, Population), "a cisr.StudentConfig or a Population")
-    return task.student
+    check_kind(whose, given, (StudentConfig, Population), "a cisr.StudentConfig or a Population")
+    return given
 
 
 def student_of(task: Task) -> StudentConfig:

@@ -1,68 +1,61 @@
 """The tasks that come with cisr, by name; one folder for each.
 
-May import cmdp, students, core and system.
+May import cmdp, students and core.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
 
 from cisr.core.checks import check_text
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.students.config import Population, explorer, students_of
+from cisr.tasks.entry import EXPLORER, SCALES, Entry, Scale
 from cisr.tasks.own import load_task
 
-Scale = Literal["paper", "quick"]
-SCALES: tuple[Scale, ...] = ("paper", "quick")
-
 BUILT_IN = {
-    "frozen-lake": "cisr.tasks.frozen_lake:frozen_lake",
-    "lunar-lander": "cisr.tasks.lunar_lander:lunar_lander",
+    "frozen-lake": "cisr.tasks.frozen_lake",
+    "lunar-lander": "cisr.tasks.lunar_lander",
 }
-
-STUDENTS = {
-    "frozen-lake": "cisr.tasks.frozen_lake:STUDENTS",
-    "lunar-lander": "cisr.tasks.lunar_lander:STUDENTS",
-}
-
-EXPLORER = "explorer"
-"""Our own kind of students, which every task has; the usual kind of those that are built in."""
-
-PAPERS_KINDS: dict[str, dict[Scale, str]] = {
-    "frozen-lake": {"paper": "cnn", "quick": "mlp"},
-    "lunar-lander": {"paper": "two-layer", "quick": "two-layer"},
-}
-"""The kinds that stand for the paper's students: published figures are about these."""
+"""The module of each, whose `ENTRY` says the rest; imported when it is asked for."""
 
 
-def student_kinds(name: str) -> tuple[str, ...]:
-    """Kinds of students that a built-in task has."""
-    return tuple(_load(STUDENTS[name]))
+def entry_of(name: str) -> Entry:
+    """What is entered of a built-in task."""
+    entry: Entry = importlib.import_module(BUILT_IN[name]).ENTRY
+    return entry
 
 
 def usual_kind(name: str) -> str | None:
-    """The kind that a task has unless told otherwise; a user's own has no name."""
+    """The kind of students that a task has unless told otherwise; a user's own has no name."""
     return EXPLORER if name in BUILT_IN else None
 
 
 def papers_kind(name: str, scale: Scale) -> str | None:
-    """The paper's kind of a built-in task; None for a task that is the user's own."""
-    return PAPERS_KINDS[name][scale] if name in PAPERS_KINDS else None
+    """The kind that stands for the paper's students of a built-in task; None of a user's own."""
+    return entry_of(name).scales.get(scale) if name in BUILT_IN else None
 
 
 def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> Task:
     """A built-in task at a scale and for a kind of student, or the user's own (see `load_task`), with its own students
     or explorers of them."""
     check_text("The name of a task", name)
-    if scale not in SCALES:
-        raise ConfigError(f"The scale is '{scale}': give one of {', '.join(SCALES)}.")
-    if name in BUILT_IN:
-        make: Callable[[Scale, str | None], Task] = _load(BUILT_IN[name])
-        return make(scale, student)
+    scales = tuple(entry_of(name).scales) if name in BUILT_IN else SCALES
+    if scale not in scales:
+        raise ConfigError(f"The scale is '{scale}': give one of {', '.join(scales)}.")
+    return _built_in(name, scale, student) if name in BUILT_IN else _own(name, student)
+
+
+def _built_in(name: str, scale: Scale, student: str | None) -> Task:
+    entry, kind = entry_of(name), student or EXPLORER
+    if kind not in entry.students:
+        raise ConfigError(f"Task '{name}' has no student '{kind}': choose one of {', '.join(entry.students)}.")
+    return entry.make(scale, kind)
+
+
+def _own(name: str, student: str | None) -> Task:
     if ":" not in name:
         raise ConfigError(
             f"There is no task '{name}': choose one of {', '.join(BUILT_IN)}, "
@@ -81,10 +74,4 @@ def _with_explorers(task: Task) -> Task:
     """The task with explorers of its own students."""
     own = students_of(task)
     ours = replace(own, base=explorer(own.base)) if isinstance(own, Population) else explorer(own)
-    return replace(task, student=ours, student_kind=EXPLORER)
-
-
-def _load(path: str) -> Any:
-    """What comes with cisr."""
-    module, _, attribute = path.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return task.with_training(student=ours, student_kind=EXPLORER)

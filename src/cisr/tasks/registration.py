@@ -2,5 +2,18 @@
 
 import gymnasium
 
-gymnasium.register(id="cisr/FrozenLake-v0", entry_point="cisr.tasks.frozen_lake.environment:make_induced_env")
-gymnasium.register(id="cisr/LunarLander-v0", entry_point="cisr.tasks.lunar_lander.environment:make_induced_env")
+from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.tasks import BUILT_IN, get_task
+
+
+def make_induced_env(
+    task: str, intervention: str = "none", student: str | None = None, render_mode: str | None = None
+) -> InducedCMDP:
+    """What `gymnasium.make("cisr/FrozenLake-v0", intervention="SR1")` makes."""
+    options = {} if render_mode is None else {"render_mode": render_mode}
+    return InducedCMDP(get_task(task, student=student), intervention, **options)
+
+
+for name in BUILT_IN:
+    camel = name.title().replace("-", "")
+    gymnasium.register(id=f"cisr/{camel}-v0", entry_point=f"{__name__}:make_induced_env", kwargs={"task": name})

@@ -93,12 +93,12 @@ class Backend(ABC):
             learners = self.program.new(self._seeds("weights"))
         else:
             learners, best = learners_from_arrays(weights), candidates.from_arrays(weights)
-        for unit in range(done + 1, self.task.n_units + 1):
+        for unit in range(done + 1, self.task.training.n_units + 1):
             if not all(self.errors):
                 learners, records = yield from self._unit(unit, learners, records)
                 evaluations = [None if record is None else record.log.evaluation for record in records]
                 best = candidates.best_of(best, learners, evaluations)
-                if best is not None and unit == self.task.n_units:  # the policies are handed in
+                if best is not None and unit == self.task.training.n_units:  # the policies are handed in
                     learners, best = learners._replace(params=best.params), None
                 weights = learners_to_arrays(learners) | candidates.to_arrays(best)
                 yield Checkpoint(unit, weights, records, tuple(self.errors))
@@ -108,7 +108,7 @@ class Backend(ABC):
         yield Graduation(deployments, tuple(self.errors))
 
     def _hyperparameters(self, unit: int) -> Hyperparameters:
-        return stack_hyperparameters([student.config for student in self.students], unit, self.task.n_units)
+        return stack_hyperparameters([student.config for student in self.students], unit, self.task.training.n_units)
 
     def _unit(self, unit: int, learners: Learner, before: Records) -> Generator[Event, None, tuple[Learner, Records]]:
         """One interaction unit of every student: pick interventions, train, observe."""
@@ -159,7 +159,7 @@ class Backend(ABC):
     def _try_out(self, unit: int, learners: Learner) -> Deployed:
         """The candidates of a unit in M_0, where the students have several and the task has an M_0."""
         n = self.config.n_candidates
-        if n == 1 or unit <= self.task.n_units - n or self.task.safe_evaluation is None:
+        if n == 1 or unit <= self.task.training.n_units - n or self.task.safe_evaluation is None:
             return Deployed.nobody(len(self.students))
         return self._deploy(learners, self.task.safe_evaluation, f"candidate {unit}")
 

@@ -162,8 +162,8 @@ class Cohort:
         """
         task, params = self.task, self._params
         longest = self.cmdp.longest
-        n = max(self.config.n_envs, min(task.deployment_steps // longest, MAX_DEPLOYMENT_ENVS))
-        budget = -(-task.deployment_steps // n)
+        n = max(self.config.n_envs, min(task.training.deployment_steps // longest, MAX_DEPLOYMENT_ENVS))
+        budget = -(-task.training.deployment_steps // n)
         steps = budget + longest
         look_up = self._frozen(learner.params)
 

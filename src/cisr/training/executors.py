@@ -210,7 +210,7 @@ def _without(job: Job, k: int, complaint: str) -> Job:
     assert job.setup is not None
     start = job.checkpoint or Checkpoint.before_the_first(len(job.batch.students))
     errors = list(start.errors)
-    trained = start.unit == job.setup.task.n_units
+    trained = start.unit == job.setup.task.training.n_units
     errors[k] = Breakdown(f"Student '{job.batch.students[k].name}': {complaint}", 0 if trained else None)
     return job._replace(checkpoint=start._replace(errors=tuple(errors)))
 

@@ -131,7 +131,7 @@ class GymnasiumBackend(Backend):
         seeds = self._seeds("act", name)
         tally = Tally(self.task, len(self.students), self.config.n_envs)
         observations = rows.start(name)
-        budget = -(-self.task.deployment_steps // self.config.n_envs)
+        budget = -(-self.task.training.deployment_steps // self.config.n_envs)
         for t in range(budget + self.task.horizon_under(intervention)):
             if t >= budget and not (tally.open_since_before(budget) & [error is None for error in self.errors]).any():
                 break

@@ -31,9 +31,9 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
     from matplotlib.figure import Figure
 
     model = model or model_of(task)
-    if model is None or task.floor_plan is None:
+    if model is None or task.appearance.floor_plan is None:
         raise ConfigError(f"Task '{task.name}' has no floor plan and model: a map can be drawn only of a grid world.")
-    letters = np.array([list(row) for row in task.floor_plan["rows"]])  # (height, width)
+    letters = np.array([list(row) for row in task.appearance.floor_plan["rows"]])  # (height, width)
     if model.states.shape[1] != 1 or not set(model.states[:, 0].tolist()) <= set(range(letters.size)):
         raise ConfigError(f"Task '{task.name}' has states beside its {letters.size} tiles: give states [tile number].")
     judged = judge(task, model)

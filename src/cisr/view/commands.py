@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cisr.core.rewinds import read_rewind
 from cisr.experiments.reproduce import published_teachers
-from cisr.tasks import EXPLORER
+from cisr.tasks.entry import EXPLORER
 from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 
 TEACHERS = {"TopTwo": "top-two", "GPUCB": "gp-ucb", "RandomSearch": "random"}
@@ -66,9 +66,10 @@ def _task(contents: Contents) -> tuple[str, ...]:
 def by_name(contents: Contents, group: Group) -> bool:
     """Whether a curriculum can be named on the command line; others are files."""
     known = published_teachers(str(contents.settings.get("task"))).get(group.label)
+    rewind = read_rewind(group.label)
     return (
         group.curriculum.get("kind") in ("none", "bandit", "fixed")
-        or re.fullmatch(r"Incremental-\d+", group.label) is not None
+        or (rewind is not None and rewind.grows)
         or (known is not None and known.to_json() == group.curriculum)
     )
 

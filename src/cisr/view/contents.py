@@ -15,7 +15,7 @@ from cisr.experiments.compare import Row, summarise_groups
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row
 from cisr.store import Round, Store, owner_of
 from cisr.store.meaning import making_sense_of
-from cisr.tasks import EXPLORER
+from cisr.tasks.entry import EXPLORER
 from cisr.training import Transcript
 from cisr.view.svg import COLOURS
 

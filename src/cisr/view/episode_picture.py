@@ -33,7 +33,7 @@ def draw(
     drew (see `last_frame`) is shown beside the segment."""
     from matplotlib.figure import Figure
 
-    episode, plan = counterexample.episode, task.floor_plan
+    episode, plan = counterexample.episode, task.appearance.floor_plan
     under = intervention or task.intervention(counterexample.intervention)
     figure = Figure(figsize=(6.4, 7.2) if plan else (11.0, 4.8) if frame is not None else (7.2, 4.8))
     figure.set_layout_engine("constrained")

@@ -108,12 +108,12 @@ def _draw_student(task: Task, student: StoredStudent, path: Path, seed: int, tel
 
 
 def check_state_plot(task: Task) -> Mapping[str, Any]:
-    if task.state_plot is None:
+    if task.appearance.state_plot is None:
         raise ConfigError(
             f"Task '{task.name}' has no state plot to draw episodes on: "
-            "pass one to Task(state_plot=…), or do without this picture."
+            "give it one in its Appearance, or do without this picture."
         )
-    return task.state_plot
+    return task.appearance.state_plot
 
 
 def _state_plot(axes: Axes, state_plot: Mapping[str, Any], intervention: str) -> None:

@@ -31,7 +31,7 @@ def last_frames(task: Task, examples: Sequence[Counterexample], step_timeout: fl
     """Tasks with a floor plan, and environments that do not draw themselves, have none."""
     found: list[np.ndarray | str | None] = []
     missing: str | None = None
-    if examples and not task.floor_plan:
+    if examples and not task.appearance.floor_plan:
         try:
             play_apart(_draw, task, tuple(examples), step_timeout=step_timeout, listen=found.append)
         except CisrError as error:

@@ -26,7 +26,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
 from typing import Any, Literal, NamedTuple
@@ -163,7 +163,7 @@ def bench(
     batches = {"compiled": per_core, "gymnasium": per_core, **dict.fromkeys(BASELINES, 1)}
     if accelerated:
         batches["compiled"] = students or STUDENTS_FOR_AN_ACCELERATOR
-    endless = replace(task, n_units=ENDLESS)  # one object for all turns: programs are compiled for a task object
+    endless = task.with_training(n_units=ENDLESS)  # one object for all turns: programs are compiled for a task object
     work = Work(endless, student_of(task), intervention, seconds, seed)
     rates: dict[str, list[float]] = {backend: [] for backend in measured}
     for turn in range(repetitions):
@@ -180,7 +180,7 @@ def bench(
             say(f"turn {turn + 1} of {repetitions}: {backend} {rate:,.0f} steps/s")
     return Throughput(
         task=task.name,
-        scale=task.scale,
+        scale=task.training.scale,
         intervention=intervention,
         cores=cores,
         device=_device(),

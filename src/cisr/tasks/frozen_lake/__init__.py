@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.core.errors import ConfigError
+from cisr.core.appearance import Appearance
 from cisr.core.intervention import Array, Intervention, Rewind, ToStart
-from cisr.core.task import Move, Task, Teaching
+from cisr.core.task import Move, Task
+from cisr.core.training import Teaching, Training
 from cisr.students.config import CNN, MLP, StudentConfig, explorer
-from cisr.tasks import Scale
+from cisr.tasks.entry import EXPLORER, Entry, Scale
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, HORIZON, PAPER_MAP, Lake
+from cisr.tasks.frozen_lake.publication import FROZEN_LAKE
 
 if TYPE_CHECKING:
     import gymnasium
@@ -40,12 +42,10 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
 )
 SMALL_STUDENT = replace(PAPER_STUDENT, network=MLP(hidden=(64,)), learning_rate=2e-3, ent_coef=0.03)
-EXPLORER: dict[Scale, StudentConfig] = {
+EXPLORERS: dict[Scale, StudentConfig] = {
     "paper": explorer(PAPER_STUDENT, ent_coef=0.1, learning_rate=5e-4, clip_range_vf=0.2),
     "quick": explorer(SMALL_STUDENT, ent_coef=0.1, clip_range_vf=0.2),
 }
-STUDENTS = ("cnn", "mlp", "explorer")
-"""Kinds of students: the paper's, small ones, and our explorer of either by the scale."""
 PAPER_TEACHING = Teaching(
     n_switches=2,
     return_range=(-0.5, 5.5),
@@ -60,9 +60,8 @@ PAPER_TEACHING = Teaching(
 OUR_TEACHING = Teaching(n_switches=2, n_initial=3, n_rounds=27, at_once=3)
 
 
-def lake_task(lake: Lake, **changes: Any) -> Task:
-    """A Frozen Lake task on any map; `changes` replace fields of the task (Back-x: `interventions`)."""
-    horizon: int = changes.get("horizon", HORIZON)
+def lake_task(lake: Lake, horizon: int = HORIZON, **changes: Any) -> Task:
+    """A Frozen Lake task on any map; `changes` replace fields of the task."""
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
         from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled backend does without
@@ -73,32 +72,31 @@ def lake_task(lake: Lake, **changes: Any) -> Task:
         env.unwrapped.s = int(state[0])  # type: ignore[attr-defined]
         return np.array(lake.images[int(state[0])])
 
-    fields: dict[str, Any] = {
-        "name": "frozen-lake",
-        "make_env": make_env,
-        "jax_env": lambda: _jax_env(lake),
-        "model": lambda: lake.model,
-        "place": place,
-        "danger": _on(lake.where("H")),
-        "success": _on(lake.where("G")),
-        "interventions": (
+    task = Task(
+        name="frozen-lake",
+        make_env=make_env,
+        danger=_on(lake.where("H")),
+        success=_on(lake.where("G")),
+        interventions=(
             Intervention(name="SR1", trigger=near(lake, 1), reset=Rewind(1), tau=0.1),
             Intervention(name="SR2", trigger=near(lake, 2), reset=Rewind(1), tau=0.1),
             Intervention(name="HR", trigger=near(lake, 1), reset=ToStart(), tau=0.0),
         ),
-        "horizon": horizon,
-        "safe_evaluation": "HR",
-        "rewind_like": "SR1",
-        "floor_plan": {
-            "rows": list(lake.rows),
-            "zones": {
-                name: np.flatnonzero(lake.near_lakes(d)).tolist() for name, d in (("SR1", 1), ("SR2", 2), ("HR", 1))
-            },
-        },
-        "max_reward": GOAL_REWARD,
-    }
-    fields |= changes
-    return Task(**fields)
+        horizon=horizon,
+        place=place,
+        safe_evaluation="HR",
+        max_reward=GOAL_REWARD,
+        jax_env=lambda: _jax_env(lake),
+        model=lambda: lake.model,
+        appearance=Appearance(floor_plan=_floor_plan(lake)),
+    )
+    return replace(task, **changes)
+
+
+def _floor_plan(lake: Lake) -> dict[str, Any]:
+    distances = {"SR1": 1, "SR2": 2, "HR": 1}
+    zones = {name: np.flatnonzero(lake.near_lakes(distance)).tolist() for name, distance in distances.items()}
+    return {"rows": list(lake.rows), "zones": zones}
 
 
 def _jax_env(lake: Lake) -> LakeJaxEnv:
@@ -122,27 +120,31 @@ def _look_up(tiles: np.ndarray, state: Array) -> Array:
     return state.__array_namespace__().asarray(tiles)[state[..., 0]]
 
 
-def frozen_lake(scale: Scale = "paper", student: str | None = None) -> Task:
-    kind = student or "explorer"
-    if kind not in STUDENTS:
-        raise ConfigError(f"Frozen Lake has no student '{student}': choose one of {', '.join(STUDENTS)}.")
-    task = lake_task(
-        Lake(PAPER_MAP),
-        scale="paper",
-        description=f"The paper's 10×10 lake and search, {kind} students, 11 units of 9,216 steps.",
-        n_units=11,
-        student={"cnn": PAPER_STUDENT, "mlp": SMALL_STUDENT, "explorer": EXPLORER[scale]}[kind],
-        student_kind=kind,
-        teaching=OUR_TEACHING if kind == "explorer" else PAPER_TEACHING,
+def frozen_lake(scale: Scale, kind: str) -> Task:
+    ours = kind == EXPLORER
+    if scale == "paper":
+        teaching = OUR_TEACHING if ours else PAPER_TEACHING
+        description = f"The paper's 10×10 lake and search, {kind} students, 11 units of 9,216 steps."
+    else:
+        teaching = replace(OUR_TEACHING, n_rounds=57, at_once=6, patience=4 if ours else None)
+        description = f"The paper's lake, small {kind} students: a teacher in minutes."
+    lake = Lake(PAPER_MAP)
+    return lake_task(
+        lake,
+        training=Training(
+            n_units=11,
+            student={"cnn": PAPER_STUDENT, "mlp": SMALL_STUDENT, EXPLORER: EXPLORERS[scale]}[kind],
+            teaching=teaching,
+            student_kind=kind,
+            scale=scale,
+        ),
+        appearance=Appearance(description=description, floor_plan=_floor_plan(lake)),
     )
-    return task if scale == "paper" else _quick(task)
 
 
-def _quick(task: Task) -> Task:
-    kind = task.student_kind
-    return replace(
-        task,
-        scale="quick",
-        description=f"The paper's lake, small {kind} students: a teacher in minutes.",
-        teaching=replace(OUR_TEACHING, n_rounds=57, at_once=6, patience=4 if kind == "explorer" else None),
-    )
+ENTRY = Entry(
+    make=frozen_lake,
+    scales={"paper": "cnn", "quick": "mlp"},
+    students=("cnn", "mlp", EXPLORER),  # the paper's, small ones, and our explorer of either by the scale
+    published=FROZEN_LAKE,
+)

@@ -7,8 +7,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cisr.cmdp.gymnasium import InducedCMDP
-from cisr.tasks.frozen_lake import frozen_lake
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, LAKE_REWARD, MOVE_REWARD, SLIP, Lake
 
 
@@ -34,9 +32,3 @@ def make_env(lake: Lake, horizon: int, **options: Any) -> gymnasium.Env[Any, Any
         **options,
     )
     return MapImage(env, lake)
-
-
-def make_induced_env(intervention: str = "none", render_mode: str | None = None) -> InducedCMDP:
-    """What `gymnasium.make("cisr/FrozenLake-v0", intervention="SR1")` makes."""
-    options = {} if render_mode is None else {"render_mode": render_mode}
-    return InducedCMDP(frozen_lake(), intervention, **options)

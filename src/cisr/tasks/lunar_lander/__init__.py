@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.core.errors import ConfigError
+from cisr.core.appearance import Appearance
 from cisr.core.intervention import Array, Intervention, Place, Reset, ToStart
-from cisr.core.task import Task, Teaching
+from cisr.core.task import Task
+from cisr.core.training import Teaching, Training
 from cisr.students.config import MLP, StudentConfig, explorer
-from cisr.tasks import Scale
+from cisr.tasks.entry import EXPLORER, Entry, Scale
 from cisr.tasks.lunar_lander import careful
 from cisr.tasks.lunar_lander.bodies import place, read_state
 from cisr.tasks.lunar_lander.flight import (
@@ -36,6 +37,7 @@ from cisr.tasks.lunar_lander.flight import (
     state_plot,
     steadied,
 )
+from cisr.tasks.lunar_lander.publication import LUNAR_LANDER
 
 if TYPE_CHECKING:
     import gymnasium
@@ -57,14 +59,11 @@ PAPER_STUDENT = StudentConfig(
     multiplier_rate=1.0,
     deterministic=True,
 )
-EXPLORER = explorer(PAPER_STUDENT, learning_rate=1.5e-3, last_learning_rate=1.5e-4, vf_coef=0.005, ent_coef=0.001)
+OUR_STUDENT = explorer(PAPER_STUDENT, learning_rate=1.5e-3, last_learning_rate=1.5e-4, vf_coef=0.005, ent_coef=0.001)
 FUNNELS = {"Narrow": (20.0, 100.0), "Wide": (0.5, 1.0)}
 """Slopes of the trigger line and of the reset line."""
 CAREFUL_FUNNELS = {"Chimney": 20.0, "Funnel": 1.0}
 SOFT_TAU = 5.0
-STUDENTS = ("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu", "explorer")
-"""Kinds of students: the paper's two layers of 20, one layer of 20, two layers with noisy sensors; our explorer has two
-layers."""
 PAPER_TEACHING = Teaching(
     interventions=("Narrow", "Wide"),
     n_switches=1,
@@ -117,10 +116,7 @@ CAREFUL = (
 )
 
 
-def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
-    kind = student or "explorer"
-    if kind not in STUDENTS:
-        raise ConfigError(f"Lunar Lander has no student '{student}': choose one of {', '.join(STUDENTS)}.")
+def lunar_lander(scale: Scale, kind: str) -> Task:
     noisy = kind.startswith("noisy")
     variance = SENSOR_VARIANCE if noisy else 0.0
 
@@ -133,55 +129,65 @@ def lunar_lander(scale: Scale = "paper", student: str | None = None) -> Task:
         sensed: np.ndarray = env.sense(place(env, state))
         return sensed
 
-    task = Task(
+    training = _training(scale, kind)
+    n_units = training.n_units
+    told = f", {n_units} units of 96,000 steps." if scale == "paper" else f" for {n_units} units, few of them: minutes."
+    return Task(
         name="lunar-lander",
         make_env=make_env,
-        read_state=read_state,
-        place=place_noisily if noisy else place,
         danger={"crash": crashed, "out of map": out_of_map},
         success=at_rest,
-        reward=reward,
         interventions=(
             *(papers(name, *slopes) for name, slopes in FUNNELS.items()),
             *CAREFUL,
         ),
-        state_plot=state_plot(
-            {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
-            | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
-            | {
-                "Soft-Funnel": careful.lines(CAREFUL_FUNNELS["Funnel"]),
-                "Hard-Funnel": careful.trigger_line(CAREFUL_FUNNELS["Funnel"]),
-            }
-        ),
         horizon=HORIZON,
+        reward=reward,
+        read_state=read_state,
+        place=place_noisily if noisy else place,
         constraint_form="sum",
         safe_evaluation="Funnel",
         max_reward=100.0,
-        n_units=21 if noisy else 16,
-        deployment_steps=100_000,
-        student=_student(kind),
-        student_kind=kind,
-        teaching=OUR_TEACHING if kind == "explorer" else PAPER_TEACHING,
-        scale="paper",
-        description=f"Gymnasium's LunarLander-v3, {kind} students, {21 if noisy else 16} units of 96,000 steps.",
+        training=training,
+        appearance=Appearance(
+            description=f"Gymnasium's LunarLander-v3, {kind} students{told}",
+            state_plot=state_plot(
+                {name: papers_lines(*slopes) for name, slopes in FUNNELS.items()}
+                | {name: careful.lines(slope) for name, slope in CAREFUL_FUNNELS.items()}
+                | {
+                    "Soft-Funnel": careful.lines(CAREFUL_FUNNELS["Funnel"]),
+                    "Hard-Funnel": careful.trigger_line(CAREFUL_FUNNELS["Funnel"]),
+                }
+            ),
+        ),
     )
-    return task if scale == "paper" else _quick(task)
+
+
+def _training(scale: Scale, kind: str) -> Training:
+    teaching = OUR_TEACHING if kind == EXPLORER else PAPER_TEACHING
+    quick = scale == "quick"
+    return Training(
+        n_units=6 if quick else 21 if kind.startswith("noisy") else 16,
+        deployment_steps=20_000 if quick else 100_000,
+        student=_student(kind),
+        teaching=replace(teaching, n_rounds=2, class_size=2) if quick else teaching,
+        student_kind=kind,
+        scale=scale,
+    )
 
 
 def _student(kind: str) -> StudentConfig:
-    if kind == "explorer":
-        return EXPLORER
+    if kind == EXPLORER:
+        return OUR_STUDENT
     hidden = (20,) if kind.startswith("one-layer") else (20, 20)
     network = MLP(hidden=hidden, activation="relu" if kind.endswith("relu") else "tanh")
     return replace(PAPER_STUDENT, network=network, multiplier_bound=160.0 if kind.startswith("noisy") else 120.0)
 
 
-def _quick(task: Task) -> Task:
-    return replace(
-        task,
-        scale="quick",
-        description=f"Gymnasium's LunarLander-v3, {task.student_kind} students for 6 units, few of them: minutes.",
-        n_units=6,
-        deployment_steps=20_000,
-        teaching=replace(task.teaching, n_rounds=2, class_size=2),
-    )
+ENTRY = Entry(
+    make=lunar_lander,
+    scales={"paper": "two-layer", "quick": "two-layer"},
+    # The paper's have two layers of 20, one layer of 20, or two layers and noisy sensors; our explorer has two layers.
+    students=("two-layer", "one-layer", "noisy", "two-layer-relu", "one-layer-relu", "noisy-relu", EXPLORER),
+    published=LUNAR_LANDER,
+)

@@ -8,10 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from cisr.cmdp.gymnasium import InducedCMDP
 from cisr.core.errors import ConfigError
 from cisr.core.seeding import derive_seed
-from cisr.tasks.lunar_lander import lunar_lander
 
 
 class NoisySensors(gymnasium.Wrapper[np.ndarray, int, np.ndarray, int]):
@@ -46,11 +44,3 @@ def make_env(sensor_variance: float, **options: Any) -> gymnasium.Env[Any, Any]:
     except DependencyNotInstalled as error:
         raise ConfigError("Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'.") from error
     return NoisySensors(env, sensor_variance) if sensor_variance else env
-
-
-def make_induced_env(
-    intervention: str = "none", student: str | None = None, render_mode: str | None = None
-) -> InducedCMDP:
-    """What `gymnasium.make("cisr/LunarLander-v0", intervention="Wide")` makes."""
-    options = {} if render_mode is None else {"render_mode": render_mode}
-    return InducedCMDP(lunar_lander(student=student), intervention, **options)
