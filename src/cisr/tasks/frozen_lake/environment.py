@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.tasks.frozen_lake import frozen_lake
 from cisr.tasks.frozen_lake.lake import GOAL_REWARD, LAKE_REWARD, MOVE_REWARD, SLIP, Lake
 

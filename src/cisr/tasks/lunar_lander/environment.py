@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.errors import ConfigError
 from cisr.core.seeding import derive_seed
 from cisr.tasks.lunar_lander import lunar_lander
