@@ -146,12 +146,11 @@ class InducedCMDPs:
                 reward = checked_reward(given)
                 ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
                 states[k] = checked_state(read_state(env), like=states[k])
+                self._observations[k], moved[k] = seen, True
+                rewards[k], terminated[k], cut_off[k] = reward, ended, late
             except users_errors() as error:
                 states[k], moved[k] = self._last_seen(env, like=states[k])
                 self._give_up(k, error, judged=bool(moved[k]))
-            else:
-                self._observations[k], moved[k] = seen, True
-                rewards[k], terminated[k], cut_off[k] = reward, ended, late
         return Move(np.stack(states), rewards, terminated), cut_off, moved
 
     def _paid(self) -> np.ndarray:
