@@ -88,7 +88,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`InducedCMDP` needs gymnasium and `Student` jax, so they are imported when they are first named."""
     if name == "InducedCMDP":
-        from cisr.cmdp.gymnasium import InducedCMDP
+        from cisr.cmdp.wrapper import InducedCMDP
 
         return InducedCMDP
     if name == "Student":

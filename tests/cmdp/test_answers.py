@@ -21,8 +21,8 @@ from cisr import (
     Training,
 )
 from cisr import compare as compare_curricula
-from cisr.cmdp.gymnasium import InducedCMDP
 from cisr.cmdp.preflight import check_state_functions
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.errors import AnswerError, TaskError
 
 STUDENT = StudentConfig(

@@ -15,7 +15,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cisr  # noqa: F401 (registers the environments)
-from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.errors import ConfigError, TaskError
 from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
 from cisr.core.task import Task

@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from cisr import Fixed, Store, compare
-from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.errors import ConfigError
 from cisr.experiments.trajectories import (
     MOST_POINTS,

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import tiny
 
-from cisr.core.jax_env import EnvStep
+from cisr.core.task import Move
 
 LONG = 1000
 
@@ -200,7 +200,7 @@ REWARDS: dict[str, Callable[[Any], Any]] = {
     "endless pay": lambda paid: np.asarray(paid) + np.inf,
     "pay of another shape": lambda paid: paid[..., None],
 }
-JAX_STEPS: dict[str, Callable[[EnvStep], Any]] = {
+JAX_STEPS: dict[str, Callable[[Move], Any]] = {
     "no outcome": lambda outcome: None,
     "a JAX environment that pays no number": lambda outcome: outcome._replace(reward=outcome.reward * jnp.nan),
     "a JAX environment that pays no number at last": lambda outcome: outcome._replace(

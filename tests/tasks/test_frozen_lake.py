@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.intervention import Rewind, ToStart
 from cisr.core.task import Move, place_tabular
 from cisr.tasks import get_task

@@ -48,7 +48,7 @@ def test_supervised_episodes_are_the_same_in_both_backends(name):
     row.seed([11, 12, 13, 14])
     cmdp = CompiledCMDP(TASK, LAKE, [*TASK.interventions, intervention])
     rules = cmdp.rules(intervention)
-    envs = cmdp.start(PARAMS, jnp.zeros((n, 0)), jnp.int32(0))
+    envs = cmdp.start(PARAMS, jnp.zeros((n, 0)))
     step = jax.jit(cmdp.step)
     restart = jax.jit(cmdp.restart)
     actions = np.random.default_rng(0).choice(4, p=[0.15, 0.35, 0.35, 0.15], size=(steps, n)).astype(np.int32)
@@ -67,7 +67,7 @@ def test_supervised_episodes_are_the_same_in_both_backends(name):
         ended_how |= {field for field in ("terminated", "truncated") if getattr(theirs, field).any()}
         for k in np.flatnonzero(ended):
             row.restart(int(k))
-        envs = restart(PARAMS, envs, ended, jnp.zeros((n, 0)), jnp.int32(t + 1))
+        envs = restart(PARAMS, envs, ended, jnp.zeros((n, 0)))
     assert ended_how
 
 

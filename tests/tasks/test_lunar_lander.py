@@ -8,7 +8,9 @@ import pytest
 
 import cisr  # noqa: F401 (registers the environments)
 from cisr import MLP, ConfigError, get_task
-from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
+from cisr.cmdp.episodes import outcome_of
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.experiments.study import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
 
@@ -49,7 +51,7 @@ def supervised(name, x, y, vx=0.0, vy=0.0, seed=0, task=TASK):
 
 
 def outcome(step):
-    return TASK.outcome(step.outcomes[0].tolist())
+    return TASK.outcomes[outcome_of(step.outcomes[0])]
 
 
 def bodies(env):

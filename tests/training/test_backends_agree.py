@@ -10,6 +10,7 @@ import tiny
 
 from cisr import Fixed, Intervention, Place, Rewind, Transition
 from cisr.cmdp.compiled import CompiledCMDP
+from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.training import Batch, StudentSpec, TrainingSetup, compiled, gymnasium
 
@@ -76,7 +77,7 @@ def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon
     cmdp = CompiledCMDP(task, jax_env, [*task.interventions, intervention])
     rules = cmdp.rules(intervention)
     step, restart = jax.jit(cmdp.step), jax.jit(cmdp.restart)
-    compiled = cmdp.start(params, jnp.zeros((N, 0)), jnp.int32(0))
+    compiled = cmdp.start(params, jnp.zeros((N, 0)))
     actions = np.random.default_rng(0).choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(STEPS, N)).astype(np.int32)
     lengths, seen = np.zeros(N, int), np.zeros(len(task.outcomes) - 1, int)
     fired = np.zeros(3)
@@ -101,7 +102,7 @@ def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon
         lengths[ended] = 0
         for k in np.flatnonzero(ended):
             envs.restart(int(k))
-        compiled = restart(params, compiled, ended, jnp.zeros((N, 0)), jnp.int32(t + 1))
+        compiled = restart(params, compiled, ended, jnp.zeros((N, 0)))
     assert theirs.costs.shape == (N, 3) and task.outcomes[:2] == ("lake", "south-east")
     assert seen[task.outcomes.index("south-east" if name == "none" else "timeout")]
     assert form == "mean" or name == "none" or (fired[1:] > 0).all()
@@ -117,13 +118,13 @@ def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_backends()
     u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
     theirs = envs.step(np.full(N, 1))
     cmdp = CompiledCMDP(task, jax_env, [intervention])
-    start = cmdp.start(params, jnp.zeros((N, 0)), jnp.int32(0))
+    start = cmdp.start(params, jnp.zeros((N, 0)))
     rules = cmdp.rules(intervention)
     _, ours = cmdp.step(params, rules, start, jnp.full(N, 1), u, jnp.zeros((N, 0)))
     assert any(env.unwrapped.s != 0 for env in envs.envs)  # moving on does not help
     for step in (ours, theirs):
         assert step.failed.all() and step.terminated.all()
-        assert [task.outcome(held.tolist()) for held in step.outcomes] == ["home"] * N
+        assert [task.outcomes[k] for k in outcome_of(step.outcomes)] == ["home"] * N
 
 
 @pytest.mark.parametrize("backend", ["gymnasium", "compiled"])

@@ -15,7 +15,7 @@ from cisr.audit.numbers import (
     too_large,
 )
 from cisr.audit.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
-from cisr.cmdp.finite import Judged, induce, judge
+from cisr.cmdp.finite import JudgedModel, induce, judge
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
 from cisr.core.model import FiniteModel, model_of
@@ -129,11 +129,11 @@ def _own_reward(task: Task) -> str | None:
     return None if task.reward is None else "No exact numbers: the task pays rewards of its own, which no model shows."
 
 
-def _starts_in_danger(judged: Judged) -> str | None:
+def _starts_in_danger(judged: JudgedModel) -> str | None:
     return "No exact numbers: episodes can start in danger." if judged.doomed.any() else None
 
 
-def _own_time_limit(horizon: int, judged: Judged) -> str | None:
+def _own_time_limit(horizon: int, judged: JudgedModel) -> str | None:
     if horizon == judged.horizon:
         return None
     return f"No exact numbers: episodes last {horizon} steps here and {judged.horizon} in the task."

@@ -54,20 +54,20 @@ def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_re
 
 def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky: bool) -> PlayedEpisode:
     """One episode in M_i, after a reset without a seed."""
-    row = InducedCMDPs(task, intervention, [env])
+    cmdp = InducedCMDPs(task, intervention, [env])
     horizon = task.horizon_under(intervention)
     player: Attacker = StickyAttacker(env.action_space, horizon) if sticky else RandomAttacker(env.action_space)
     player.begin(seed)
-    observation, _ = row.restart(0)
+    observation, _ = cmdp.restart(0)
     start = state = np.array(task.read_state(env))
     steps: list[PlayedMove] = []
     while True:
         action = player.act(observation, state)
-        step = row.step(np.asarray(action)[None])
-        seen = row.transition.move
+        step = cmdp.step(np.asarray(action)[None])
+        seen = cmdp.transition.move
         move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]))
         steps.append(PlayedMove(state, action, move))
-        observation, state = row.observations[0], np.array(task.read_state(env))
+        observation, state = cmdp.observations[0], np.array(task.read_state(env))
         if step.terminated[0] or step.truncated[0]:
             cut_off = bool(step.truncated[0]) and len(steps) < horizon
             return PlayedEpisode(start=start, steps=steps, cut_off=cut_off, horizon=horizon)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from cisr.audit.planning import Optimum, Process, avoiding, best, highest, maximise
-from cisr.cmdp.finite import NOWHERE, Induced, Judged, induce
+from cisr.cmdp.finite import NOWHERE, Induced, JudgedModel, induce
 from cisr.core.constraints import Form, tolerances
 from cisr.core.intervention import NONE, Rewind
 
@@ -65,7 +65,7 @@ class InterventionNumbers:
         return dataclasses.asdict(self)
 
 
-def too_large(judged: Judged) -> str | None:
+def too_large(judged: JudgedModel) -> str | None:
     """Why there are no numbers for a task of this size, if so."""
     model = judged.model
     choices = model.n_states * model.n_actions * judged.horizon
@@ -84,7 +84,7 @@ def not_markov(induced: Induced) -> str | None:
     return f"No exact numbers: {induced.unmodelled}." if induced.unmodelled else None
 
 
-def task_numbers(judged: Judged) -> TaskNumbers:
+def task_numbers(judged: JudgedModel) -> TaskNumbers:
     alone = induce(judged, NONE)
     returns, failure = _process(alone, judged.model.reward), _process(alone, judged.failed)
     # The first success takes a student out of this process, so that it counts once.

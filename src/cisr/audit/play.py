@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from cisr.cmdp.answers import check_environment
+from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.checks import shown
 from cisr.core.errors import CisrError, ConfigError, TaskError, words_of
@@ -167,7 +168,7 @@ class Arena:
             )
             observation = self._cmdp.observations[0]
             if step.terminated[0] or step.truncated[0]:
-                outcome = self._task.outcome(step.outcomes[0].tolist())
+                outcome = self._task.outcomes[outcome_of(step.outcomes[0])]
                 danger = outcome if outcome in self._task.dangers else None
                 return Episode(seed=seed, start=start, steps=tuple(steps), danger=danger)
 

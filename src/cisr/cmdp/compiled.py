@@ -42,10 +42,6 @@ class Envs(NamedTuple):
     account: Account  # (E, m), (E,)
     visited: Array  # (E, depth, d) this episode's last non-trigger states
     length: Array  # (E,) how many of them are kept
-    total_reward: Array  # (E,)
-    failures: Array  # (E,)
-    rescues: Array  # (E,)
-    began: Array  # (E,) when the episode began, in steps
     doomed: Array  # (E, n) by which dangers its start is inside D: the first step is a failure and ends it
 
 
@@ -80,17 +76,14 @@ class CompiledCMDP:
             tolerance=np.array(constraints.tolerances(intervention), np.float32),
         )
 
-    def start(self, params: EnvParams, u: Array, clock: Array) -> Envs:
+    def start(self, params: EnvParams, u: Array) -> Envs:
         """New episodes from uniforms (E, n_reset_uniforms)."""
         n = u.shape[0]
         state = self.jax_env.reset_env(u, params)
-        zeros = jnp.zeros(n)
         account = constraints.opening((n,), len(self.task.constraints), jnp)
         vector = self.jax_env.state_vector(state)
         visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
-        length = jnp.ones(n, jnp.int32)
-        doomed = self._standing_in_danger(vector)
-        return Envs(state, account, visited, length, zeros, zeros, zeros, jnp.full(n, clock, jnp.int32), doomed)
+        return Envs(state, account, visited, jnp.ones(n, jnp.int32), self._standing_in_danger(vector))
 
     def step(
         self, params: EnvParams, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
@@ -99,7 +92,7 @@ class CompiledCMDP:
         task, jax_env = self.task, self.jax_env
         moved = jax_env.step_env(u, envs.state, action, params)
         vector = jax_env.state_vector(moved.state)
-        move = Move(state=vector, reward=moved.reward, terminated=moved.terminated)
+        move = moved._replace(state=vector)
         each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
         judged = step_rules.judge(
             move,
@@ -122,10 +115,6 @@ class CompiledCMDP:
             account=account,
             visited=visited,
             length=length,
-            total_reward=envs.total_reward + step.reward,
-            failures=envs.failures + step.failed,
-            rescues=envs.rescues + step.rescued,
-            began=envs.began,
             doomed=envs.doomed,
         )
         return after, step
@@ -137,9 +126,9 @@ class CompiledCMDP:
     def _dangers_of(self, move: Move) -> Array:
         return jnp.stack([danger(move) for danger in self.task.dangers.values()], axis=-1)
 
-    def restart(self, params: EnvParams, envs: Envs, ended: Array, u: Array, clock: Array) -> Envs:
+    def restart(self, params: EnvParams, envs: Envs, ended: Array, u: Array) -> Envs:
         """Begin new episodes where the last ones ended."""
-        restarted: Envs = _choose(ended, self.start(params, u, clock), envs)
+        restarted: Envs = _choose(ended, self.start(params, u), envs)
         return restarted
 
     def _remember(

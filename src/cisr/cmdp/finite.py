@@ -22,7 +22,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedModel:
     """M: a model's moves with what the task makes of them."""
 
     model: FiniteModel
@@ -66,7 +66,7 @@ class Judged:
 class Induced:
     """M_i: where each move of M leaves the student under an intervention."""
 
-    judged: Judged
+    judged: JudgedModel
     intervention: Intervention
     trigger: np.ndarray  # (n,) bool: D_i
     fired: np.ndarray  # (m, k) bool: by which of the k triggers a move is counted as a rescue, even where the episode
@@ -88,10 +88,10 @@ class Induced:
         return np.asarray(self.fired.any(axis=1))
 
 
-def judge(task: Task, model: FiniteModel) -> Judged:
+def judge(task: Task, model: FiniteModel) -> JudgedModel:
     """M, with its own horizon."""
     move = Move(state=model.states[model.target], reward=model.reward, terminated=model.terminated)
-    return Judged(
+    return JudgedModel(
         model=model,
         horizon=model.lasting(task.horizon),
         move=move,
@@ -101,7 +101,7 @@ def judge(task: Task, model: FiniteModel) -> Judged:
     )
 
 
-def induce(judged: Judged, intervention: Intervention) -> Induced:
+def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
     """M_i, with resets worked out for every rescue that can happen.
 
     `explored` is the smallest set that holds the start and is closed under moves of M (those that do not end the

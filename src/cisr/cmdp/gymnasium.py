@@ -14,7 +14,7 @@ import numpy as np
 
 from cisr.cmdp import rules
 from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
-from cisr.cmdp.rules import Step, Terms
+from cisr.cmdp.rules import Judged, Step, Terms
 from cisr.core import constraints
 from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Intervention, Place, Rewind, ToStart
@@ -102,22 +102,21 @@ class InducedCMDPs:
 
     def step(self, actions: np.ndarray) -> Step:
         """Move, judge, rescue; ended episodes are left for `restart`."""
-        rewards, terminated, cut_off, states, here = self._move(actions)
+        move, cut_off, here = self._move(actions)
         self._on_ask(None)
-        move = Move(state=states, reward=rewards, terminated=terminated)
         whose = f"of '{self.intervention.name}'"
-        fired = [self._judge(f"trigger '{name}' {whose}", trigger, states) for name, trigger in self._triggers]
+        fired = [self._asked(f"trigger '{name}' {whose}", trigger, move.state) for name, trigger in self._triggers]
         judged = rules.judge(
             move,
             dangers=self._in_danger(move) & here[:, None],
-            success=self._judge("success", self.task.success, move) & here,
+            success=self._asked("success", self.task.success, move) & here,
             fired=np.stack(fired, axis=-1) & here[:, None],
         )
-        after = self._rescue(states, judged.rescued, judged.over)
+        after = self._rescue(judged)
         self._on_ask(None)
         landed = None
         if isinstance(self.intervention.reset, Place) and judged.rescued.any():
-            landed = self._standing_in_danger(after)
+            landed = self._dangers_of(standing(after))
         terms = self._terms._replace(horizon=np.where(here, self.horizon, np.inf))
         self._account, step, self.transition = rules.conclude(judged, terms, self._account, after, landed, cut_off)
         if self.task.reward is not None:
@@ -129,47 +128,40 @@ class InducedCMDPs:
             self.observations[k] = 0.0
         return step
 
-    def _move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Step every environment: rewards (E,), terminated (E,), cut off by its own time limit (E,), states (E, d), and
-        who has moved (E,): also an environment that is left out since, because another one of its student broke."""
+    def _move(self, actions: np.ndarray) -> tuple[Move, np.ndarray, np.ndarray]:
+        """Step every environment: the moves, whom its own time limit has cut off (E,), and who has moved (E,): also an
+        environment that is left out since, because another one of its student broke."""
         read_state, answers = self.task.read_state, self._answers
-        rewards, terminated, cut_off, states, moved = [], [], [], [], []
+        n = len(self.envs)
+        rewards, terminated, cut_off, moved = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
+        states = [past[-1] for past in self._visited]
         chosen = actions.tolist() if actions.ndim == 1 else actions  # Discrete spaces check Python's integers faster
         for k, env in enumerate(self.envs):
-            reward, ended, late, state, sound = 0.0, False, False, self._visited[k][-1], False
-            if k not in self._left_out:
-                self._on_ask(k)
-                try:
-                    observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
-                    seen = answers.observation(observation, "The environment's step")
-                    reward = checked_reward(given)
-                    ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
-                    state = checked_state(read_state(env), like=state)
-                    self._observations[k], sound = seen, True
-                except users_errors() as error:
-                    reward, ended, late = 0.0, False, False
-                    state, sound = self._last_seen(env, like=state)
-                    self._give_up(k, error, judged=sound)
-            rewards.append(reward)
-            terminated.append(ended)
-            cut_off.append(late)
-            states.append(state)
-            moved.append(sound)
-        return np.array(rewards), np.array(terminated), np.array(cut_off), np.stack(states), np.array(moved)
+            if k in self._left_out:
+                continue
+            self._on_ask(k)
+            try:
+                observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
+                seen = answers.observation(observation, "The environment's step")
+                reward = checked_reward(given)
+                ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
+                states[k] = checked_state(read_state(env), like=states[k])
+                self._observations[k], moved[k] = seen, True
+                rewards[k], terminated[k], cut_off[k] = reward, ended, late
+            except users_errors() as error:
+                states[k], moved[k] = self._last_seen(env, like=states[k])
+                self._give_up(k, error, judged=bool(moved[k]))
+        return Move(np.stack(states), rewards, terminated), cut_off, moved
 
     def _paid(self) -> np.ndarray:
         """What the task itself pays for the last step, (E,)."""
         assert self.task.reward is not None
-        what = f"The reward of task '{self.task.name}'"
-        paid = np.asarray(self._asked(what, self.task.reward, self.transition))
-        if paid.shape != (len(self.envs),) or paid.dtype.kind not in "biuf":
-            raise TaskError(
-                f"{what} answered {paid.dtype} of shape {paid.shape} for {len(self.envs)} transitions: answer a number "
-                f"for each; index the last axis of the state (state[..., 0])."
-            )
+        paid = self._asked("reward", self.task.reward, self.transition, "biuf", "transitions: answer a number")
         for k in np.flatnonzero(~np.isfinite(paid)).tolist():
             if k not in self._left_out:
-                self._give_up(k, AnswerError(f"{what} paid {paid[k]}: it must pay finite numbers."))
+                self._give_up(
+                    k, AnswerError(f"The reward of task '{self.task.name}' paid {paid[k]}: it must pay finite numbers.")
+                )
         return np.where(np.isfinite(paid), paid, 0.0).astype(float)
 
     def _in_danger(self, move: Move) -> np.ndarray:
@@ -177,29 +169,25 @@ class InducedCMDPs:
         held = self._dangers_of(move)
         first = self._account.steps == 0
         if first.any():
-            begun = self._standing_in_danger(np.stack([past[0] for past in self._visited]))
+            begun = self._dangers_of(standing(np.stack([past[0] for past in self._visited])))
             held = held | (begun & first[:, None])
         return held
 
-    def _standing_in_danger(self, states: np.ndarray) -> np.ndarray:
-        """Which dangers hold, (E, n), of states (E, d) that nobody moved to: starts, and ends of rescues."""
-        return self._dangers_of(standing(states))
-
     def _dangers_of(self, move: Move) -> np.ndarray:
-        return np.stack([self._judge(f"danger '{name}'", danger, move) for name, danger in self._dangers], axis=-1)
+        return np.stack([self._asked(f"danger '{name}'", danger, move) for name, danger in self._dangers], axis=-1)
 
-    def _rescue(self, states: np.ndarray, rescued: np.ndarray, terminated: np.ndarray) -> np.ndarray:
+    def _rescue(self, judged: Judged) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
+        states: np.ndarray = judged.move.state
         after = states.copy()
-        to_start = isinstance(self.intervention.reset, ToStart)
-        for k, is_rescued in enumerate(rescued.tolist()):
-            if not is_rescued:
+        for k, rescued in enumerate(judged.rescued.tolist()):
+            if not rescued:
                 self._visited[k].append(states[k])
-            elif not to_start and k not in self._left_out:
+            elif not self._terms.to_start and k not in self._left_out:
                 self._on_ask(k)
                 try:
                     after[k] = self._reset(k, states[k])
-                    if not terminated[k]:
+                    if not judged.over[k]:
                         self._observations[k] = self._placed(self.envs[k], after[k])
                 except users_errors() as error:
                     self._give_up(k, error)
@@ -232,22 +220,29 @@ class InducedCMDPs:
         for env in self.envs:
             env.close()
 
-    def _judge(self, what: str, predicate: Callable[[Any], Any], about: Any) -> np.ndarray:
-        verdict = np.asarray(self._asked(f"The {what} of task '{self.task.name}'", predicate, about))
-        if verdict.shape != (len(self.envs),) or verdict.dtype != bool:
-            raise TaskError(
-                f"The {what} of task '{self.task.name}' answered {verdict.dtype} of shape {verdict.shape} for "
-                f"{len(self.envs)} states: answer one bool for each; index the last axis of the state (state[..., 0])."
-            )
-        return verdict
-
-    def _asked(self, what: str, function: Callable[[Any], Any], about: Any) -> Any:
+    def _asked(
+        self,
+        what: str,
+        function: Callable[[Any], Any],
+        about: Any,
+        kinds: str = "b",
+        wanted: str = "states: answer one bool",
+    ) -> np.ndarray:
+        """What a function of the task answers: a number of one of these kinds for each environment, (E,)."""
+        who, n = f"The {what} of task '{self.task.name}'", len(self.envs)
         try:
-            return function(about)
+            answer = function(about)
         except (CisrError, MemoryError):
             raise
         except users_errors() as error:
-            raise TaskError(f"{what} raised {described(error)}, asked about {len(self.envs)} states.") from error
+            raise TaskError(f"{who} raised {described(error)}, asked about {n} states.") from error
+        array = np.asarray(answer)
+        if array.shape != (n,) or array.dtype.kind not in kinds:
+            raise TaskError(
+                f"{who} answered {array.dtype} of shape {array.shape} for {n} {wanted} for each; index the last axis "
+                f"of the state (state[..., 0])."
+            )
+        return array
 
     def _reset(self, k: int, state: np.ndarray) -> np.ndarray:
         """The state that the student is put into, (d,)."""
@@ -268,48 +263,3 @@ class InducedCMDPs:
                 return placed
             case reset:
                 raise AssertionError(f"{reset} places nobody")
-
-
-class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """M_i as one Gymnasium environment, for any learner.
-
-    `info` holds, at every step, `cost` (1.0 for a failure), `costs` (the constraint increments), `intervention` (the
-    name of the one that rescued the student in this step, or None) and `is_success`.
-
-    >>> import gymnasium
-    >>> env = gymnasium.make("cisr/FrozenLake-v0", intervention="HR")
-    >>> observation, info = env.reset(seed=0)
-    >>> observation, reward, terminated, truncated, info = env.step(1)
-    >>> info["cost"], info["intervention"], terminated
-    (0.0, 'HR', True)
-    """
-
-    def __init__(self, task: Task, intervention: str | Intervention = "none", **env_options: Any) -> None:
-        super().__init__(task.make_env(**env_options))
-        chosen = task.intervention(intervention) if isinstance(intervention, str) else intervention
-        self._row = InducedCMDPs(task, chosen, [self.env])
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self._row.restart(0, seed, options)
-        return self._observed(observation), info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        step = self._row.step(np.array([action]))
-        info = {
-            **self._row.infos[0],
-            "cost": float(step.failed[0]),
-            "costs": step.costs[0],
-            "intervention": self._row.intervention.name if step.rescued[0] else None,
-            "is_success": bool(step.outcomes[0, len(self._row.task.dangers)]),
-        }
-        return (
-            self._observed(self._row.observations[0]),
-            float(step.reward[0]),
-            bool(step.terminated[0]),
-            bool(step.truncated[0]),
-            info,
-        )
-
-    def _observed(self, observation: np.ndarray) -> Any:
-        discrete = isinstance(self.observation_space, gymnasium.spaces.Discrete)
-        return int(observation) if discrete else observation

@@ -7,11 +7,12 @@ leading batch shape (...), so a cohort is one call; states and `params` are pytr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from cisr.core.intervention import Array
+from cisr.core.task import Move
 
 if TYPE_CHECKING:
     from cisr.students.networks import ObservationSpec
@@ -20,14 +21,6 @@ State = Any
 """A pytree of arrays with leading shape (...)."""
 EnvParams = Any
 """A pytree of arrays: what differs between maps or terrains of one shape."""
-
-
-class EnvStep(NamedTuple):
-    """What one move led to, before any rescue."""
-
-    state: State
-    reward: Array  # (...)
-    terminated: Array  # (...)
 
 
 class JaxEnv(Protocol):
@@ -51,8 +44,8 @@ class JaxEnv(Protocol):
     def reset_env(self, u: Array, params: EnvParams) -> State:
         """Where an episode begins, from uniforms (..., n_reset_uniforms)."""
 
-    def step_env(self, u: Array, state: State, action: Array, params: EnvParams) -> EnvStep:
-        """One move, from uniforms (..., n_step_uniforms)."""
+    def step_env(self, u: Array, state: State, action: Array, params: EnvParams) -> Move:
+        """One move, from uniforms (..., n_step_uniforms); `state` is the environment's own."""
 
     def state_vector(self, state: State) -> Array:
         """The state vector (..., d) that triggers and resets see."""

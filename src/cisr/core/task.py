@@ -5,7 +5,7 @@ All predicates are array code over a leading batch shape `(...)`: they index the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -205,10 +205,6 @@ class Task:
         """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes, `other`
         the environment's own."""
         return (*self.dangers, "success", "rescue", "timeout", "other")
-
-    def outcome(self, holds: Sequence[bool]) -> str:
-        """How an episode ended of which these outcomes hold, all but the last, which always does."""
-        return self.outcomes[[*holds, True].index(True)]
 
     def horizon_under(self, intervention: Intervention) -> int:
         return intervention.horizon or self.horizon

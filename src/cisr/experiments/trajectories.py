@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cisr.cmdp.episodes import outcome_of
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
 from cisr.store import Store
@@ -76,19 +77,19 @@ def play(
     """One episode in M_i, step by step; `env` is one that the task made."""
     from cisr.cmdp.gymnasium import InducedCMDPs  # brings in gymnasium
 
-    row = InducedCMDPs(task, task.intervention(under), [env])
-    observation = row.seed([seed])[0]
+    cmdp = InducedCMDPs(task, task.intervention(under), [env])
+    observation = cmdp.seed([seed])[0]
     start = np.array(task.read_state(env))
     yield PlayedStep(start, start, False, 0.0, None)
     total, ended = 0.0, False
     while not ended:
-        step = row.step(np.array([act(observation)]))
-        observation = row.observations[0]
+        step = cmdp.step(np.array([act(observation)]))
+        observation = cmdp.observations[0]
         total += float(step.reward[0])
         ended = bool(step.terminated[0] or step.truncated[0])
-        outcome = task.outcome(step.outcomes[0].tolist()) if ended else None
+        outcome = task.outcomes[outcome_of(step.outcomes[0])] if ended else None
         after = np.array(task.read_state(env))
-        yield PlayedStep(row.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
+        yield PlayedStep(cmdp.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 
 
 def by_student(student: Student, seed: int = 0) -> Act:

@@ -88,7 +88,7 @@ class Hyperparameters(NamedTuple):
 class StudentConfig:
     """PPO on the Lagrangian, multipliers by exponentiated gradient.
 
-    A unit is `rounds_per_unit` best-response rounds; a round is `updates_per_round` PPO updates on
+    A unit is `rounds_per_unit` best responses; each is `updates_per_round` PPO updates against fixed multipliers, on
     `n_envs` × `n_steps` steps each, after which the multipliers move.
     """
 

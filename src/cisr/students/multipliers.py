@@ -1,6 +1,6 @@
 """Lagrange multipliers by exponentiated gradient (Kivinen and Warmuth; Le et al. 2019).
 
-The m multipliers and one slack weight live on a simplex scaled to B. After each best-response round with mean
+The m multipliers and one slack weight live on a simplex scaled to B. After each best response with mean
 constraint values G (0 for the slack),
 
     w ← B · w ∘ exp(η G) / Σ w ∘ exp(η G).
@@ -27,6 +27,6 @@ def multipliers(log_weights: jax.Array, bound: jax.Array) -> jax.Array:
 
 
 def exponentiated_gradient(log_weights: jax.Array, violations: jax.Array, rate: jax.Array) -> jax.Array:
-    """The weights after one round with mean constraint values `violations` (m,)."""
+    """The weights after one best response with mean constraint values `violations` (m,)."""
     gradient = jnp.append(jnp.clip(violations, -MAX_VIOLATION, MAX_VIOLATION), 0.0)
     return jax.nn.log_softmax(log_weights + rate * gradient)

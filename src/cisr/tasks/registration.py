@@ -2,7 +2,7 @@
 
 import gymnasium
 
-from cisr.cmdp.gymnasium import InducedCMDP
+from cisr.cmdp.wrapper import InducedCMDP
 from cisr.tasks import BUILT_IN, get_task
 
 

@@ -32,7 +32,7 @@ N_PROPOSED, N_JUDGED = 64, 2_000
 """Worlds drawn to propose, and to say how sure the teacher is."""
 
 
-class Judged(NamedTuple):
+class Prospects(NamedTuple):
     """The policies tried, and what they may be worth."""
 
     points: list[Parameters]
@@ -84,25 +84,25 @@ class TopTwo(Teacher):
         return points
 
     def best(self) -> Parameters:
-        judged = self._judged()
-        return dict(judged.points[int(judged.bounds.argmax())])
+        prospects = self._prospects()
+        return dict(prospects.points[int(prospects.bounds.argmax())])
 
     def belief(self) -> Belief | None:
-        judged = self._judged()
-        k = int(judged.bounds.argmax())
+        prospects = self._prospects()
+        k = int(prospects.bounds.argmax())
         return Belief(
-            score=float(judged.worth[k].mean()),
-            bound=float(judged.bounds[k]),
+            score=float(prospects.worth[k].mean()),
+            bound=float(prospects.bounds[k]),
             confidence=CONFIDENCE,
-            students=judged.students[k],
+            students=prospects.students[k],
         )
 
     def describe(self) -> dict[str, Any]:
         """Every policy tried: how many students it had, what is expected of it, and the bound."""
         if all(trial.score is None for trial in self._trials):
             return {}
-        judged = self._judged()
-        rows = zip(judged.points, judged.students, judged.worth.mean(axis=1), judged.bounds, strict=True)
+        prospects = self._prospects()
+        rows = zip(prospects.points, prospects.students, prospects.worth.mean(axis=1), prospects.bounds, strict=True)
         return {
             "confidence": CONFIDENCE,
             "policies": [
@@ -132,7 +132,7 @@ class TopTwo(Teacher):
     def _random(self, rng: np.random.Generator) -> Parameters:
         return random_point(self.space, int(rng.integers(2**63)), 0)
 
-    def _judged(self) -> Judged:
+    def _prospects(self) -> Prospects:
         scored(self._trials)  # complains where nothing has a score
         students: dict[Key, int] = {}
         finished: dict[Key, int] = {}  # classes, less those in which nobody finished
@@ -144,7 +144,7 @@ class TopTwo(Teacher):
         students = {key: n for key, n in students.items() if finished[key] >= 0} or students
         points = [dict(key) for key in students]
         rng = np.random.default_rng([self.seed, len(self._trials), 3])
-        return Judged(points, list(students.values()), self._posterior(points).draw(N_JUDGED, rng))
+        return Prospects(points, list(students.values()), self._posterior(points).draw(N_JUDGED, rng))
 
     def _posterior(self, at: list[Parameters]) -> Posterior:
         from cisr.teachers.students_model import believe

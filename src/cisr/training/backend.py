@@ -6,6 +6,7 @@ Curricula, transfer, candidates, records and checkpoints are here.
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
@@ -13,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cisr.cmdp.episodes import Sums
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import derive_seed, generator
+from cisr.core.task import Task
 from cisr.curricula import Observation, fresh_starts
 from cisr.students.config import Hyperparameters
 from cisr.students.ppo import Learner
@@ -36,27 +39,11 @@ from cisr.training.records import (
 Records = tuple[UnitRecord | None, ...]
 
 
-class UnitSummary(NamedTuple):
-    """What one student went through in a unit."""
-
-    episodes: int
-    mean_return: float
-    success: float
-    violation: float
-    rescues: int
-    failures: int
-
-
 class Deployed(NamedTuple):
     """How the frozen policies of a batch did."""
 
     deployments: tuple[Deployment | None, ...]  # None for a student that has broken down
     failures: tuple[int, ...]  # that were seen of each, also of one that broke down on the way
-
-    @staticmethod
-    def nobody(n: int) -> Deployed:
-        """None of n students."""
-        return Deployed((None,) * n, (0,) * n)
 
 
 class Backend(ABC):
@@ -74,12 +61,18 @@ class Backend(ABC):
     @abstractmethod
     def _train(
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]
-    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
-        """One unit of every student; reports progress on the way."""
+    ) -> Generator[Event, None, tuple[Learner, list[Sums]]]:
+        """One unit of every student; reports progress on the way.
+
+        Sums are over episodes, but failures and rescues are those of all steps.
+        """
 
     @abstractmethod
-    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
-        """Run the frozen policies until every episode begun within the budget of steps has ended.
+    def _play(
+        self, learners: Learner, intervention: Intervention, name: str, violation_score: float
+    ) -> list[tuple[Sums, tuple[int, ...] | None]]:
+        """Run the frozen policies until every episode begun within the budget of steps has ended; returns each
+        student's sums, and visits where they are counted.
 
         Stopping at the budget itself would favour short episodes.
         """
@@ -131,23 +124,28 @@ class Backend(ABC):
 
         sound = [error is None for error in self.errors]
         interventions = [self.task.intervention(name) for name in names]
-        learners, summaries = yield from self._train(unit, learners, interventions)
+        learners, sums = yield from self._train(unit, learners, interventions)
         self._check_weights(learners, unit)
         weights = np.asarray(self.program.multipliers(learners, self.hypers), float)
         tried = self._try_out(unit, learners)
         deployments: tuple[Deployment | None, ...] = (None,) * len(self.students)
         if self.setup.deploy_each_unit:
             deployments, _ = self._deploy(learners, "none", f"after unit {unit}")
-        self._count_failures(sound, [s.failures + n for s, n in zip(summaries, tried.failures, strict=True)])
+        self._count_failures(sound, [int(s.failures) + n for s, n in zip(sums, tried.failures, strict=True)])
         seconds = (time.perf_counter() - began) / len(self.students)
 
         records: list[UnitRecord | None] = []
-        for k, summary in enumerate(summaries):
+        for k, played in enumerate(sums):
             log = UnitLog(
                 unit=unit,
                 intervention=names[k],
                 steps=self.config.steps_per_unit,
-                **summary._asdict(),
+                episodes=int(played.episodes),
+                mean_return=float(played.total_reward / played.episodes),
+                success=float(played.outcomes[self.task.outcomes.index("success")] / played.episodes),
+                violation=float(played.violation / played.episodes),
+                rescues=int(played.rescues),
+                failures=int(played.failures),
                 multipliers=tuple(float(w) for w in weights[k]),
                 deployment=deployments[k],
                 evaluation=tried.deployments[k],
@@ -160,8 +158,25 @@ class Backend(ABC):
         """The candidates of a unit in M_0, where the students have several and the task has an M_0."""
         n = self.config.n_candidates
         if n == 1 or unit <= self.task.training.n_units - n or self.task.safe_evaluation is None:
-            return Deployed.nobody(len(self.students))
+            return self._nobody()
         return self._deploy(learners, self.task.safe_evaluation, f"candidate {unit}")
+
+    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
+        """How the frozen policies do in M_i."""
+        if all(self.errors):
+            return self._nobody()
+        score = self.task.violation_score(under)
+        played = self._play(learners, self.task.intervention(under), name, math.nan if score is None else score)
+        return Deployed(
+            deployments=tuple(
+                None if error else _deployment(self.task, under, sums, visits)
+                for error, (sums, visits) in zip(self.errors, played, strict=True)
+            ),
+            failures=tuple(int(sums.failures) for sums, _ in played),
+        )
+
+    def _nobody(self) -> Deployed:
+        return Deployed((None,) * len(self.students), (0,) * len(self.students))
 
     def _count_failures(self, sound: Sequence[bool], failures: Sequence[int]) -> None:
         """Whoever was sound and has broken down since takes its failures along: its unit has no record."""
@@ -181,3 +196,17 @@ class Backend(ABC):
     def _seeds(self, *names: str) -> np.ndarray:
         """A seed for each student, (S,)."""
         return np.array([derive_seed(student.seed, *names) for student in self.students], np.uint32)
+
+
+def _deployment(task: Task, under: str, sums: Sums, visits: tuple[int, ...] | None) -> Deployment:
+    return Deployment(
+        under=under,
+        steps=int(sums.steps),
+        episodes=int(sums.episodes),
+        mean_return=float(sums.total_reward / sums.episodes),
+        score=float(sums.score / sums.episodes),
+        failures=int(sums.failures),
+        rescues=int(sums.rescues),
+        outcomes=dict(zip(task.outcomes, (sums.outcomes / sums.episodes).tolist(), strict=True)),
+        visits=visits,
+    )

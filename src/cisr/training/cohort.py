@@ -6,15 +6,16 @@ What students differ in is data: weights, seeds, settings and the interventions 
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from cisr.cmdp import episodes
 from cisr.cmdp.compiled import CompiledCMDP, Envs, Rules
-from cisr.cmdp.rules import Step
-from cisr.core.constraints import value
+from cisr.cmdp.episodes import Episode, Sums
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array
 from cisr.core.jax_env import JaxEnv
@@ -31,19 +32,6 @@ from cisr.students.program import Program, over_students
 MAX_DEPLOYMENT_ENVS = 64
 
 
-class Sums(NamedTuple):
-    """Episodes of one student, added up."""
-
-    episodes: Array  # ()
-    total_reward: Array  # ()
-    score: Array  # () total reward, or the score of a violation where an episode had a rescue or a failure
-    constraint_values: Array  # (m,)
-    failures: Array  # () over all steps
-    rescues: Array  # () over all steps
-    steps: Array  # ()
-    outcomes: Array  # (n,) in the order of the task's outcomes
-
-
 class Noise(NamedTuple):
     """All that is random in T steps of E environments, drawn before the loop."""
 
@@ -53,12 +41,12 @@ class Noise(NamedTuple):
     reset: Array  # (T, E, n_reset_uniforms)
 
 
-class Training(NamedTuple):
-    """Where students are within a round."""
+class Experience(NamedTuple):
+    """Environments, and what came of them so far."""
 
-    learners: Learner
     envs: Envs
-    sums: Sums
+    running: Episode  # (E,)
+    sums: Sums  # () over the episodes that have ended
 
 
 class Cohort:
@@ -88,66 +76,67 @@ class Cohort:
     def _unit(self, learners: Learner, rules: Rules, hypers: Hyperparameters, seeds: Array) -> tuple[Learner, Sums]:
         keys = jax.vmap(jax.random.key)(seeds)
 
-        def next_round(state: tuple[Learner, Sums], number: Array) -> tuple[tuple[Learner, Sums], None]:
+        def respond(state: tuple[Learner, Sums], number: Array) -> tuple[tuple[Learner, Sums], None]:
             learners, total = state
-            learners, sums = self._round(learners, rules, hypers, _fold(keys, number))
+            learners, sums = self._best_response(learners, rules, hypers, _fold(keys, number))
             return (learners, jax.tree.map(jnp.add, total, sums)), None
 
-        (learners, total), _ = jax.lax.scan(
-            next_round, (learners, self._no_sums(seeds)), jnp.arange(self.config.rounds_per_unit)
-        )
+        start = (learners, episodes.nothing(self.task, seeds.shape, jnp))
+        (learners, total), _ = jax.lax.scan(respond, start, jnp.arange(self.config.rounds_per_unit))
         return learners, total
 
-    def _round(self, learners: Learner, rules: Rules, hypers: Hyperparameters, keys: Array) -> tuple[Learner, Sums]:
-        """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
+    def _best_response(
+        self, learners: Learner, rules: Rules, hypers: Hyperparameters, keys: Array
+    ) -> tuple[Learner, Sums]:
+        """PPO against fixed multipliers on restarted environments, then the multipliers move."""
 
-        def next_update(now: Training, number: Array) -> tuple[Training, None]:
+        def update(state: tuple[Learner, Experience], number: Array) -> tuple[tuple[Learner, Experience], None]:
+            learners, experience = state
             update_keys = _fold(keys, number + 1)
-            envs, sums, rollouts = jax.vmap(self._one_rollout)(now.learners, rules, now.envs, now.sums, update_keys)
-            learners = over_students(self._one_update)(now.learners, rollouts, hypers, update_keys)
-            return Training(learners, envs, sums), None
+            experience, rollouts = jax.vmap(self._one_rollout)(learners, rules, experience, update_keys)
+            learners = over_students(self._one_update)(learners, rollouts, hypers, update_keys)
+            return (learners, experience), None
 
-        envs = jax.vmap(partial(self._start, n=self.config.n_envs))(keys)
-        start = Training(learners, envs, self._no_sums(keys))
-        end, _ = jax.lax.scan(next_update, start, jnp.arange(self.config.updates_per_round))
-        sums = jax.vmap(self._one_or_cut_off)(end.sums, end.envs, rules)
+        start = jax.vmap(partial(self._start, n=self.config.n_envs))(keys)
+        (learners, end), _ = jax.lax.scan(update, (learners, start), jnp.arange(self.config.updates_per_round))
+        sums = episodes.add_unfinished(self.task, end.sums, end.running)
         violations = sums.constraint_values / sums.episodes[:, None]
-        moved = jax.vmap(exponentiated_gradient)(end.learners.log_weights, violations, hypers.multiplier_rate)
-        return end.learners._replace(log_weights=moved), sums
+        moved = jax.vmap(exponentiated_gradient)(learners.log_weights, violations, hypers.multiplier_rate)
+        return learners._replace(log_weights=moved), sums
 
     def _one_update(self, learner: Learner, rollout: Rollout, hyper: Hyperparameters, key: jax.Array) -> Learner:
         shuffle = jax.random.fold_in(key, 1)
         return ppo.update(learner, rollout, hyper, shuffle, self.config, self._forward, self.distribution)
 
     def _one_rollout(
-        self, learner: Learner, rules: Rules, envs: Envs, sums: Sums, key: jax.Array
-    ) -> tuple[Envs, Sums, Rollout]:
+        self, learner: Learner, rules: Rules, experience: Experience, key: jax.Array
+    ) -> tuple[Experience, Rollout]:
         """`n_steps` in E environments."""
         n, params = self.config.n_envs, self._params
         look_up = self._frozen(learner.params)
 
-        def step(state: tuple[Envs, Sums], noise: Noise) -> tuple[tuple[Envs, Sums], tuple[Array, ...]]:
-            envs, sums = state
+        def step(now: Experience, noise: Noise) -> tuple[Experience, tuple[Array, ...]]:
+            envs, running, sums = now
             seen = self.jax_env.get_obs(envs.state, params)
             outputs = look_up(seen)
             actions = self.distribution.act(outputs.policy, noise.action)
             log_probs = self.distribution.log_prob(outputs.policy, actions)
             envs, stepped = self.cmdp.step(params, rules, envs, actions, noise.step, noise.place)
-            ends = stepped.terminated | stepped.truncated
-            sums = _add(sums, envs, stepped, ends, jnp.ones_like(ends), jnp.nan)
+            running, ends = episodes.enter(running, stepped), stepped.terminated | stepped.truncated
+            sums = episodes.add(sums, episodes.close(running, stepped.outcomes, math.nan), ends)
             beyond = jnp.zeros(n)
             if self.config.bootstrap_time_limit:
                 after = look_up(self.jax_env.get_obs(envs.state, params)).value
                 beyond = jnp.where(stepped.truncated, after, 0.0)
-            envs = self.cmdp.restart(params, envs, ends, noise.reset, jnp.int32(0))
+            envs = self.cmdp.restart(params, envs, ends, noise.reset)
             columns = (seen, actions, log_probs, outputs.value, stepped.reward, stepped.costs, ends, beyond)
-            return (envs, sums), columns
+            return Experience(envs, episodes.reopen(running, ends), sums), columns
 
-        (envs, sums), columns = jax.lax.scan(step, (envs, sums), self._noise(key, self.config.n_steps, n))
+        experience, columns = jax.lax.scan(step, experience, self._noise(key, self.config.n_steps, n))
         observations, actions, log_probs, values, rewards, costs, ends, beyond = columns
-        last_values = look_up(self.jax_env.get_obs(envs.state, params)).value
+        last_values = look_up(self.jax_env.get_obs(experience.envs.state, params)).value
         rollout = Rollout(observations, actions, log_probs, values, rewards, costs, ends, beyond, last_values)
-        return envs, sums, rollout
+        return experience, rollout
 
     def _deploy(self, learners: Learner, rules: Rules, seeds: Array, violation_score: Array) -> tuple[Sums, Array]:
         one = partial(self._one_deployment, violation_score=violation_score)
@@ -167,24 +156,26 @@ class Cohort:
         steps = budget + longest
         look_up = self._frozen(learner.params)
 
-        def step(state: tuple[Envs, Sums], now: tuple[Noise, Array]) -> tuple[tuple[Envs, Sums], tuple[Array, Array]]:
-            envs, sums = state
-            noise, clock = now
+        def step(now: Experience, drawn: tuple[Noise, Array]) -> tuple[Experience, tuple[Array, Array]]:
+            envs, running, sums = now
+            noise, clock = drawn
+            counted = clock - running.steps < budget
             seen = self.jax_env.get_obs(envs.state, params)
             policy = look_up(seen).policy
             greedy = self.config.deterministic
             actions = self.distribution.mode(policy) if greedy else self.distribution.act(policy, noise.action)
             envs, stepped = self.cmdp.step(params, rules, envs, actions, noise.step, noise.place)
-            ends, counted = stepped.terminated | stepped.truncated, envs.began < budget
-            sums = _add(sums, envs, stepped, ends & counted, counted, violation_score)
-            return (self.cmdp.restart(params, envs, ends, noise.reset, clock + 1), sums), (seen, counted)
+            running, ends = episodes.enter(running, stepped), stepped.terminated | stepped.truncated
+            sums = episodes.add(sums, episodes.close(running, stepped.outcomes, violation_score), ends & counted)
+            envs = self.cmdp.restart(params, envs, ends, noise.reset)
+            return Experience(envs, episodes.reopen(running, ends), sums), (seen, counted)
 
         noise = self._noise(key, steps, n)
-        start = (self._start(key, n), self._no_sums_of_one())
-        (_, sums), (seen, counted) = jax.lax.scan(step, start, (noise, jnp.arange(steps, dtype=jnp.int32)))
+        drawn = (noise, jnp.arange(steps, dtype=jnp.int32))
+        end, (seen, counted) = jax.lax.scan(step, self._start(key, n), drawn)
         if self.jax_env.table is None:
-            return sums, jnp.zeros(0)
-        return sums, jnp.zeros(len(self.jax_env.table)).at[seen.ravel()].add(counted.ravel())
+            return end.sums, jnp.zeros(0)
+        return end.sums, jnp.zeros(len(self.jax_env.table)).at[seen.ravel()].add(counted.ravel())
 
     def _forward(self, params: Params, observations: Array) -> Outputs:
         """Policy and value; for a finite task `observations` are numbers into its table."""
@@ -200,9 +191,10 @@ class Cohort:
         outputs = self._tabulate(params)
         return lambda numbers: Outputs(policy=outputs.policy[numbers], value=outputs.value[numbers])
 
-    def _start(self, key: jax.Array, n: int) -> Envs:
+    def _start(self, key: jax.Array, n: int) -> Experience:
         u = jax.random.uniform(jax.random.fold_in(key, 0), (n, self.jax_env.n_reset_uniforms))
-        return self.cmdp.start(self._params, u, jnp.int32(0))
+        envs = self.cmdp.start(self._params, u)
+        return Experience(envs, episodes.opening(self.task, (n,), jnp), episodes.nothing(self.task, (), jnp))
 
     def _noise(self, key: jax.Array, steps: int, n: int) -> Noise:
         act, step, place, reset = jax.random.split(jax.random.fold_in(key, 2), 4)
@@ -213,44 +205,6 @@ class Cohort:
             reset=jax.random.uniform(reset, (steps, n, self.jax_env.n_reset_uniforms)),
         )
 
-    def _one_or_cut_off(self, sums: Sums, envs: Envs, rules: Rules) -> Sums:
-        """Where no episode has ended, those cut off count: better than knowing nothing."""
-        values = value(self.task.constraint_form, envs.account, rules.tolerance)
-        cut_off = sums._replace(
-            episodes=jnp.float32(len(values)),
-            total_reward=envs.total_reward.sum(),
-            score=envs.total_reward.sum(),
-            constraint_values=values.sum(axis=0),
-            outcomes=jnp.zeros(len(self.task.outcomes)).at[-1].set(len(values)),  # other
-        )
-        either: Sums = jax.tree.map(partial(jnp.where, sums.episodes > 0), sums, cut_off)
-        return either
-
-    def _no_sums_of_one(self) -> Sums:
-        zero, task = jnp.zeros(()), self.task
-        return Sums(zero, zero, zero, jnp.zeros(len(task.constraints)), zero, zero, zero, jnp.zeros(len(task.outcomes)))
-
-    def _no_sums(self, students: Array) -> Sums:
-        return jax.vmap(lambda _: self._no_sums_of_one())(students)
-
 
 def _fold(keys: Array, number: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
-
-
-def _add(sums: Sums, envs: Envs, stepped: Step, ended: Array, counted: Array, violation_score: Array | float) -> Sums:
-    """Enter one step of E environments: events where `counted`, whole episodes where `ended`."""
-    outcomes = jnp.concatenate([stepped.outcomes, jnp.ones_like(stepped.failed)[:, None]], axis=-1)
-    outcome = jax.nn.one_hot(jnp.argmax(outcomes, axis=-1), outcomes.shape[-1])  # the first that holds
-    punished = (envs.rescues + envs.failures > 0) & ~jnp.isnan(violation_score)
-    scores = jnp.where(punished, violation_score, envs.total_reward)
-    return Sums(
-        episodes=sums.episodes + ended.sum(),
-        total_reward=sums.total_reward + jnp.where(ended, envs.total_reward, 0.0).sum(),
-        score=sums.score + jnp.where(ended, scores, 0.0).sum(),
-        constraint_values=sums.constraint_values + (stepped.constraint_values * ended[:, None]).sum(axis=0),
-        failures=sums.failures + (stepped.failed & counted).sum(),
-        rescues=sums.rescues + (stepped.rescued & counted).sum(),
-        steps=sums.steps + counted.sum(),
-        outcomes=sums.outcomes + (outcome * ended[:, None]).sum(axis=0),
-    )

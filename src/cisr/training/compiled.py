@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from cisr.cmdp.compiled import Rules
-from cisr.core.constraints import violation
+from cisr.cmdp.episodes import Sums
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.students.config import StudentConfig
 from cisr.students.ppo import Learner
-from cisr.training.backend import Backend, Deployed, UnitSummary
+from cisr.training.backend import Backend
 from cisr.training.cohort import Cohort
-from cisr.training.records import Batch, Breakdown, Checkpoint, Deployment, Event, Progress, TrainingSetup
+from cisr.training.records import Batch, Breakdown, Checkpoint, Event, Progress, TrainingSetup
 from cisr.training.watch import NO_WATCH, Watch
 
 
@@ -39,59 +38,27 @@ class CompiledBackend(Backend):
 
     def _train(
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]
-    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
+    ) -> Generator[Event, None, tuple[Learner, list[Sums]]]:
         learners, sums = self.cohort.unit(
             learners, self._rules(interventions), self.hypers, self._seeds(f"unit {unit}")
         )
-        total = jax.tree.map(lambda x: np.asarray(x, float), sums)
+        each = _of_each(sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
-        self._check_rewards(total.total_reward, f"in unit {unit}")
-        violations = violation(total.constraint_values)
-        successes = total.outcomes[:, self.task.outcomes.index("success")]
-        return learners, [
-            UnitSummary(
-                episodes=int(n),
-                mean_return=float(total.total_reward[k] / n),
-                success=float(successes[k] / n),
-                violation=float(violations[k] / n),
-                rescues=int(total.rescues[k]),
-                failures=int(total.failures[k]),
-            )
-            for k, n in enumerate(total.episodes)
-        ]
+        self._check_rewards(each, f"in unit {unit}")
+        return learners, each
 
-    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
-        if all(self.errors):
-            return Deployed.nobody(len(self.students))
-        rules = self._rules([self.task.intervention(under)] * len(self.students))
-        violation_score = self.task.violation_score(under)
-        score = np.float32(np.nan if violation_score is None else violation_score)
-        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), score)
-        total = jax.tree.map(lambda x: np.asarray(x, float), sums)
-        self._check_rewards(total.total_reward, f"once deployed ({name})")
-        visits = np.asarray(seen, int)
-        deployments = [
-            Deployment(
-                under=under,
-                steps=int(total.steps[k]),
-                episodes=int(n),
-                mean_return=float(total.total_reward[k] / n),
-                score=float(total.score[k] / n),
-                failures=int(total.failures[k]),
-                rescues=int(total.rescues[k]),
-                outcomes={outcome: float(total.outcomes[k, i] / n) for i, outcome in enumerate(self.task.outcomes)},
-                visits=tuple(visits[k].tolist()) if visits.size else None,
-            )
-            for k, n in enumerate(total.episodes)
-        ]
-        return Deployed(
-            deployments=tuple(None if error else d for error, d in zip(self.errors, deployments, strict=True)),
-            failures=tuple(d.failures for d in deployments),
-        )
+    def _play(
+        self, learners: Learner, intervention: Intervention, name: str, violation_score: float
+    ) -> list[tuple[Sums, tuple[int, ...] | None]]:
+        rules = self._rules([intervention] * len(self.students))
+        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), np.float32(violation_score))
+        each, visits = _of_each(sums), np.asarray(seen, int)
+        self._check_rewards(each, f"once deployed ({name})")
+        return [(one, tuple(visits[k].tolist()) if visits.size else None) for k, one in enumerate(each)]
 
-    def _check_rewards(self, totals: np.ndarray, when: str) -> None:
+    def _check_rewards(self, each: Sequence[Sums], when: str) -> None:
         for k, student in enumerate(self.students):
-            if not np.isfinite(totals[k]) and self.errors[k] is None:
+            if not np.isfinite(each[k].total_reward) and self.errors[k] is None:
                 self.errors[k] = Breakdown(
                     f"Student '{student.name}': its environment paid a reward that is not finite {when}: "
                     f"the JAX environment of task '{self.task.name}' must pay finite numbers."
@@ -100,6 +67,11 @@ class CompiledBackend(Backend):
     def _rules(self, interventions: Sequence[Intervention]) -> Rules:
         each = [self.cohort.cmdp.rules(intervention) for intervention in interventions]
         return Rules(*(np.stack(column) for column in zip(*each, strict=True)))
+
+
+def _of_each(sums: Sums) -> list[Sums]:
+    """The sums of each student, from those of all (S, ...)."""
+    return [Sums(*fields) for fields in zip(*(np.asarray(field, float) for field in sums), strict=True)]
 
 
 _cohorts: dict[tuple[Any, ...], Cohort] = {}

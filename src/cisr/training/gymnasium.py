@@ -1,8 +1,8 @@
 """The Gymnasium backend: a batch of students on environments that the host steps.
 
-One policy call serves all students and environments; the environments are stepped in Python (`rows`), the updates run
-in one compiled program. Environments are made afresh for each unit and restarted for each round, so a unit boundary is
-an exact checkpoint.
+One policy call serves all students and environments; the environments are stepped in Python (`env_groups`), the
+updates run in one compiled program. Environments are made afresh for each unit and restarted for each best response, so
+a unit boundary is an exact checkpoint.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from cisr.cmdp.answers import check_environment
+from cisr.cmdp.episodes import EpisodeLog, Sums, total
 from cisr.cmdp.preflight import check_state_functions
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -22,10 +23,9 @@ from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Learner, Rollout
 from cisr.students.program import program_for
-from cisr.training.backend import Backend, Deployed, UnitSummary
+from cisr.training.backend import Backend
+from cisr.training.env_groups import EnvGroups
 from cisr.training.records import Batch, Checkpoint, Event, Progress, TrainingSetup
-from cisr.training.rows import Rows
-from cisr.training.tally import Tally, deployment_of, summary_of
 from cisr.training.watch import NO_WATCH, Watch
 
 
@@ -68,38 +68,46 @@ class GymnasiumBackend(Backend):
 
     def _train(
         self, unit: int, learners: Learner, interventions: Sequence[Intervention]
-    ) -> Generator[Event, None, tuple[Learner, list[UnitSummary]]]:
-        rows = self._rows(interventions)
-        rounds: list[Tally] = []
+    ) -> Generator[Event, None, tuple[Learner, list[Sums]]]:
+        envs = self._envs(interventions)
+        logs: list[EpisodeLog] = []
         for number in range(self.config.rounds_per_unit):
-            learners, tally = yield from self._round(learners, rows, f"unit {unit} round {number}")
-            rounds.append(tally)
-        rows.close()
-        return learners, [summary_of(rounds, k) for k in range(len(self.students))]
+            learners, log = yield from self._best_response(learners, envs, f"unit {unit} round {number}")
+            logs.append(log)
+        envs.close()
+        return learners, [
+            total(self.task, [episode for log in logs for episode in log.closed[k]])._replace(
+                failures=sum(log.failures[k] for log in logs), rescues=sum(log.rescues[k] for log in logs)
+            )
+            for k in range(len(self.students))
+        ]
 
-    def _round(self, learners: Learner, rows: Rows, name: str) -> Generator[Event, None, tuple[Learner, Tally]]:
-        """A best-response round: PPO against fixed multipliers on restarted environments, then the multipliers move."""
+    def _best_response(
+        self, learners: Learner, envs: EnvGroups, name: str
+    ) -> Generator[Event, None, tuple[Learner, EpisodeLog]]:
+        """PPO against fixed multipliers on restarted environments, then the multipliers move."""
         config = self.config
         seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
-        tally = Tally(self.task, len(self.students), config.n_envs)
-        observations = rows.start(name)
+        log = EpisodeLog(self.task, len(self.students), config.n_envs)
+        observations = envs.start(name)
         for number in range(config.updates_per_round):
-            rollout = self._rollout(learners, rows, observations, tally, seeds, number * config.n_steps)
+            rollout = self._rollout(learners, envs, observations, log, seeds, number * config.n_steps)
             learners = self.program.update(learners, rollout, self.hypers, shuffles, number)
             yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
+        log.close()
         violations = np.zeros((len(self.students), len(self.task.constraints)), np.float32)
-        tally.close()
-        for k, episodes in enumerate(tally.episodes):
+        for k, episodes in enumerate(log.closed):
             if self.errors[k] is None:
-                violations[k] = np.mean([episode.constraint_values for episode in episodes], axis=0)
-        return self.program.respond(learners, violations, self.hypers), tally
+                sums = total(self.task, episodes)
+                violations[k] = sums.constraint_values / sums.episodes
+        return self.program.respond(learners, violations, self.hypers), log
 
     def _rollout(
         self,
         learners: Learner,
-        rows: Rows,
+        envs: EnvGroups,
         observations: np.ndarray,
-        tally: Tally,
+        log: EpisodeLog,
         seeds: np.ndarray,
         draws: int,
     ) -> Rollout:
@@ -113,41 +121,40 @@ class GymnasiumBackend(Backend):
             rollout.actions[:, t] = actions
             rollout.log_probs[:, t] = acts.log_probs
             rollout.values[:, t] = acts.values
-            step = rows.step(actions, observations)
-            tally.add(step)
+            step = envs.step(actions, observations)
+            log.add(step)
             rollout.rewards[:, t] = step.reward
             rollout.costs[:, t] = step.costs
             rollout.ends[:, t] = step.terminated | step.truncated
             if config.bootstrap_time_limit and step.truncated.any():
-                beyond = self.program.value(learners, rows.reached)
+                beyond = self.program.value(learners, envs.reached)
                 rollout.end_values[:, t] = np.where(step.truncated, beyond, 0.0)
         return rollout._replace(last_values=self.program.value(learners, observations))
 
-    def _deploy(self, learners: Learner, under: str, name: str) -> Deployed:
-        if all(self.errors):
-            return Deployed.nobody(len(self.students))
-        intervention = self.task.intervention(under)
-        rows = self._rows([intervention] * len(self.students))
+    def _play(
+        self, learners: Learner, intervention: Intervention, name: str, violation_score: float
+    ) -> list[tuple[Sums, tuple[int, ...] | None]]:
+        envs = self._envs([intervention] * len(self.students))
         seeds = self._seeds("act", name)
-        tally = Tally(self.task, len(self.students), self.config.n_envs)
-        observations = rows.start(name)
         budget = -(-self.task.training.deployment_steps // self.config.n_envs)
+        log = EpisodeLog(
+            self.task, len(self.students), self.config.n_envs, budget=budget, violation_score=violation_score
+        )
+        observations = envs.start(name)
         for t in range(budget + self.task.horizon_under(intervention)):
-            if t >= budget and not (tally.open_since_before(budget) & [error is None for error in self.errors]).any():
+            if t >= budget and not (log.running() & [error is None for error in self.errors]).any():
                 break
             acts = self.program.act(learners, observations, seeds, t, self.config.deterministic)
-            tally.add(rows.step(np.asarray(acts.actions), observations))
-        rows.close()
-        return Deployed(
-            deployments=tuple(
-                None if error else deployment_of(self.task, [e for e in episodes if e.began < budget], under)
-                for error, episodes in zip(self.errors, tally.episodes, strict=True)
-            ),
-            failures=tuple(tally.failures.tolist()),
-        )
+            log.add(envs.step(np.asarray(acts.actions), observations))
+        envs.close()
+        played = [total(self.task, episodes) for episodes in log.closed]
+        for k, error in enumerate(self.errors):
+            if error is not None:  # failures were seen, whether their episodes count or not
+                played[k] = played[k]._replace(failures=log.failures[k])
+        return [(sums, None) for sums in played]
 
-    def _rows(self, interventions: Sequence[Intervention]) -> Rows:
-        return Rows(self.task, self.students, interventions, self.observation, self.errors, self.watch)
+    def _envs(self, interventions: Sequence[Intervention]) -> EnvGroups:
+        return EnvGroups(self.task, self.students, interventions, self.observation, self.errors, self.watch)
 
 
 def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec, m: int) -> Rollout:

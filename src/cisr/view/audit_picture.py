@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cisr.audit.exact import ExactAudit, InterventionAudit
-from cisr.cmdp.finite import Judged, judge
+from cisr.cmdp.finite import JudgedModel, judge
 from cisr.core.errors import ConfigError
 from cisr.core.model import FiniteModel, model_of
 from cisr.core.task import Task
@@ -51,7 +51,7 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
         figure.savefig(aside, dpi=150, bbox_inches="tight", pad_inches=0.1)
 
 
-def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: InterventionAudit) -> None:
+def _panel(axes: Axes, task: Task, judged: JudgedModel, letters: np.ndarray, one: InterventionAudit) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 

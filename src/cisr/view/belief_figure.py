@@ -16,7 +16,7 @@ ROW, MOST_ROWS = 19, 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class BelievedPolicy:
     """One policy, however often it was tried."""
 
     parameters: Mapping[str, float | str]
@@ -35,7 +35,7 @@ class Judged:
         return f"expected {self.expected:.4g}, at least {self.bound:.4g}; {tried}. {in_words(self.policy)}"
 
 
-def belief_figure(policies: Sequence[Judged], confidence: float) -> str:
+def belief_figure(policies: Sequence[BelievedPolicy], confidence: float) -> str:
     """Each policy a row: from the bound to what is expected, the surest at the top."""
     shown = sorted(policies, key=lambda policy: -policy.bound)[:MOST_ROWS]
     height = 28 + ROW * len(shown) + 44
@@ -73,7 +73,7 @@ def belief_figure(policies: Sequence[Judged], confidence: float) -> str:
     return f"<figure>{svg(frame.width, height, parts, title)}<figcaption>{caption}</figcaption></figure>"
 
 
-def _label(policy: Judged) -> str:
+def _label(policy: BelievedPolicy) -> str:
     tried = ", ".join(str(k) for k in policy.numbers[:3]) + ("…" if len(policy.numbers) > 3 else "")
     return f"{' → '.join(met(policy.parameters))} (policy {tried})"
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from cisr.teachers import Belief
 from cisr.training import Transcript
-from cisr.view.belief_figure import Judged, belief_figure
+from cisr.view.belief_figure import BelievedPolicy, belief_figure
 from cisr.view.charts import legend, timeline
 from cisr.view.contents import StudyRecord
 from cisr.view.summary import Cell, Column, figure, table, with_unknown, word
@@ -37,7 +37,7 @@ def study_section(study: StudyRecord, colours: Mapping[str, str], n_units: int) 
             parts.append(f"<p>{esc(belief_in_words(Belief(**study.found['belief'])))}</p>")
     parts += ["<h3>The search</h3>", search_figure(study), slices(study), beliefs(study), "<h3>All policies tried</h3>"]
     different = {json.dumps(past.parameters, sort_keys=True) for past in study.rounds}
-    n = len(different if judged(study) else study.rounds)
+    n = len(different if believed(study) else study.rounds)
     parts += [f"<details><summary>Table of {n} policies</summary>{policies(study)}</details>"]
     if any(student.units for student in students):
         classes = [(f"policy {number}", members) for number, members in enumerate(study.classes, 1)]
@@ -140,10 +140,10 @@ def slices(study: StudyRecord) -> str:
     )
 
 
-def judged(study: StudyRecord) -> list[Judged]:
+def believed(study: StudyRecord) -> list[BelievedPolicy]:
     """What the teacher believes of each different policy, the surest first; empty for teachers that do not say."""
     found = [
-        Judged(
+        BelievedPolicy(
             parameters=row["parameters"],
             policy=study.policy(row["parameters"]),
             numbers=tuple(k for k, past in enumerate(study.rounds, 1) if past.parameters == row["parameters"]),
@@ -159,13 +159,13 @@ def judged(study: StudyRecord) -> list[Judged]:
 
 def beliefs(study: StudyRecord) -> str:
     """What the teacher believes, as a figure; "" for teachers that do not say."""
-    found = judged(study)
+    found = believed(study)
     return f"<h3>What the teacher believes</h3>{belief_figure(found, study.model['confidence'])}" if found else ""
 
 
 def policies(study: StudyRecord) -> str:
     """A row for each policy tried; where the teacher tries some of them again, one for each different policy."""
-    found = judged(study)
+    found = believed(study)
     scored = {number for policy in found for number in policy.numbers}
     numbers = [policy.numbers for policy in found]
     numbers += [(k,) for k in range(1, len(study.rounds) + 1) if k not in scored]

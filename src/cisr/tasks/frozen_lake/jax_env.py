@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.core.intervention import Array
-from cisr.core.jax_env import EnvStep
+from cisr.core.task import Move
 from cisr.students.networks import ObservationSpec
 from cisr.tasks.frozen_lake.lake import WAYS, Lake
 
@@ -56,10 +56,10 @@ class LakeJaxEnv:
     def reset_env(self, u: Array, params: LakeParams) -> Array:
         return jnp.broadcast_to(params.start, u.shape[:-1])
 
-    def step_env(self, u: Array, state: Array, action: Array, params: LakeParams) -> EnvStep:
+    def step_env(self, u: Array, state: Array, action: Array, params: LakeParams) -> Move:
         slip = jnp.sum(u >= params.cumulative[:-1], axis=-1)  # which of the three directions
         moved = params.destinations[state, action, slip]
-        return EnvStep(state=moved, reward=params.rewards[moved], terminated=params.terminal[moved])
+        return Move(state=moved, reward=params.rewards[moved], terminated=params.terminal[moved])
 
     def state_vector(self, state: Array) -> Array:
         return state[..., None]

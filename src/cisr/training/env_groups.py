@@ -1,6 +1,6 @@
 """The environments of a batch of students: E for each, under that student's intervention.
 
-Students under the same intervention share a row, so that judging and accounting are array operations over all of them.
+Students under the same intervention are grouped, so that judging and accounting are array operations over all of them.
 A student whose environment raises, or answers what its spaces do not allow, breaks down and is left out from then on;
 the others go on. A broken contract (`TaskError`) concerns everyone and stops the batch, and so does a lack of memory.
 """
@@ -26,13 +26,13 @@ from cisr.training.watch import Watch
 
 
 class Group(NamedTuple):
-    """Students under one intervention: environment j of the row is number j % E of student members[j // E]."""
+    """Students under one intervention: environment j is number j % E of student members[j // E]."""
 
     members: list[int]
-    row: InducedCMDPs
+    cmdp: InducedCMDPs
 
 
-class Rows:
+class EnvGroups:
     """Opened when made; `errors` (one for each student, None while all is well) is shared with the backend.
 
     `watch` is told whose environment is called.
@@ -73,10 +73,10 @@ class Rows:
         observations = np.zeros(shape, self._observation.dtype)
         self._groups = self._group()
         for group in self._groups:
-            for j in range(len(group.row.envs)):
+            for j in range(len(group.cmdp.envs)):
                 k, e = group.members[j // self._n_envs], j % self._n_envs
                 with self._blaming(k, "at a reset"):
-                    observations[k, e] = group.row.restart(j, derive_seed(self._students[k].seed, name, "env", e))[0]
+                    observations[k, e] = group.cmdp.restart(j, derive_seed(self._students[k].seed, name, "env", e))[0]
         failed = any(self._errors[k] for group in self._groups for k in group.members)
         return self.start(name) if failed else observations
 
@@ -98,18 +98,18 @@ class Rows:
             outcomes=np.zeros((*shape, len(self._task.outcomes) - 1), bool),
         )
         self.reached = np.zeros_like(observations)
-        for members, row in self._groups:
-            step = row.step(actions[members].ravel())
+        for members, cmdp in self._groups:
+            step = cmdp.step(actions[members].ravel())
             self._watch.rest()
             for field, part in zip(whole, step, strict=True):
                 field[members] = part.reshape(len(members), self._n_envs, *part.shape[1:])
-            self.reached[members] = row.observations.reshape(len(members), self._n_envs, *observations.shape[2:])
+            self.reached[members] = cmdp.observations.reshape(len(members), self._n_envs, *observations.shape[2:])
             observations[members] = self.reached[members]
             for j in np.flatnonzero(step.terminated | step.truncated).tolist():
                 k, e = members[j // self._n_envs], j % self._n_envs
                 if self._errors[k] is None:
                     with self._blaming(k, "at a reset"):
-                        observations[k, e] = row.restart(j)[0]
+                        observations[k, e] = cmdp.restart(j)[0]
         return whole
 
     def close(self) -> None:
@@ -125,9 +125,9 @@ class Rows:
         for k in self._envs:
             if self._errors[k] is None:
                 groups.setdefault(self._interventions[k].name, []).append(k)
-        return [self._row(members) for members in groups.values()]
+        return [self._of(members) for members in groups.values()]
 
-    def _row(self, members: list[int]) -> Group:
+    def _of(self, members: list[int]) -> Group:
         def leave_out(j: int, error: BaseException, judged: bool) -> None:
             k = members[j // self._n_envs]
             self._blame(k, "at a step", error, 0 if judged else None)
@@ -155,8 +155,8 @@ class Rows:
         step that nobody could judge."""
         if self._errors[k] is None:
             self._errors[k] = Breakdown(f"Student '{self._students[k].name}': {when}: {described(error)}", failures)
-        for members, row in self._groups:
+        for members, cmdp in self._groups:
             if k in members:
                 first = members.index(k) * self._n_envs
                 for j in range(first, first + self._n_envs):
-                    row.leave_out(j)
+                    cmdp.leave_out(j)
