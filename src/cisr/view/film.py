@@ -29,7 +29,8 @@ from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import writing
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
-from cisr.view.svg import DANGER
+from cisr.view.plots import DANGER
+from cisr.view.words import end_in_words
 
 if TYPE_CHECKING:
     import gymnasium
@@ -195,10 +196,8 @@ def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Tas
 
 def _said(frame: Frame, task: Task) -> tuple[str, str]:
     outcome = frame.last.outcome
-    if outcome is None:
-        return f"step {frame.step}, return {frame.last.total:,.1f}".replace("-", "−"), INK
     ink = BAD if outcome in task.dangers else GOOD if outcome == "success" else INK
-    return f"{outcome} after {frame.step} steps, return {frame.last.total:,.1f}".replace(" -", " −"), ink
+    return end_in_words(outcome, frame.step, frame.last.total), ink
 
 
 def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
