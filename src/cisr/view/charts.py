@@ -22,7 +22,7 @@ MOST_POLICIES = 40
 SMALL, SMALL_GAP = 9, 4
 LARGE, LARGE_GAP = 18, 6
 MANY = 60
-"""Students whose rows are small, unless their cells must be named."""
+"""Students whose lines are thin, unless their cells must be named."""
 
 
 def key(mark: Markup, name: str) -> Markup:

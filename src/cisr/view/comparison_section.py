@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from cisr.experiments.compare import measure_groups
-from cisr.experiments.differences import against_the_others
+from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.reproduced import told_apart
 from cisr.experiments.trajectories import Trajectory
 from cisr.view import grids, svg
@@ -16,7 +17,7 @@ from cisr.view.contents import ComparisonRecord, Contents, ReproductionRecord
 from cisr.view.plots import Groups, learning_curves, training_curves
 from cisr.view.rendering import render
 from cisr.view.state_plot import episodes_plot, lines_in_words
-from cisr.view.tables import comparison_table, differences_table, reproduction_table
+from cisr.view.tables import Table, comparison_table, differences_table, reproduction_table
 from cisr.view.words import deployed_in_words, in_words
 
 
@@ -44,7 +45,7 @@ def reproduction_section(contents: Contents, record: ReproductionRecord) -> Mark
     return _section(contents, record.pooled, paper=record, **tables)
 
 
-def _differences(found: Any, name: str) -> Any:
+def _differences(found: Sequence[Difference], name: str) -> Table | None:
     return differences_table(found, f"{name}-differences") if found else None
 
 

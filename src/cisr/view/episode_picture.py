@@ -72,9 +72,9 @@ def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray
     return [*segments, np.array(segment)], rescues
 
 
-def _draw_on_map(axes: Axes, rows: list[str], intervention: Intervention, episode: Episode) -> None:
-    tiles = np.arange(sum(map(len, rows)))[:, None]  # a state is [tile number]
-    grid = zone_grid("", rows, set(np.flatnonzero(intervention.triggered(tiles))), intervention.name)
+def _draw_on_map(axes: Axes, plan: list[str], intervention: Intervention, episode: Episode) -> None:
+    tiles = np.arange(sum(map(len, plan)))[:, None]  # a state is [tile number]
+    grid = zone_grid("", plan, set(np.flatnonzero(intervention.triggered(tiles))), intervention.name)
     paint(axes, grid)
     states, kinds = [episode.start], ["start"]
     for step in episode.steps:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
@@ -63,8 +64,10 @@ def check_picture(path: Path) -> None:
 
 def _save(figure: Figure, paths: tuple[Path, ...]) -> None:
     """With one legend for all panels, in which each label stands once."""
-    found = [axes.get_legend_handles_labels() for axes in figure.axes]
-    shown = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+    shown: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
     if shown:
         n = min(len(shown), 6)
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=n, frameon=False)

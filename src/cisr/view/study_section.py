@@ -130,7 +130,7 @@ def slices(study: StudyRecord) -> list[Plot]:
         value = Line(points=[(best, y[0]), (best, y[1])], colour=COLOURS[1], width=1.5, dash="4 3")
         plots.append(
             Plot(
-                title=f"The model along {name}",
+                title=f"Model along {name}",
                 x_label=name.replace("_", " threshold "),
                 y_label="score",
                 x=(cut["at"][0], cut["at"][-1]),
