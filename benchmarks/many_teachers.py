@@ -34,6 +34,7 @@ from cisr.tasks import get_task
 from cisr.training import Classroom
 from cisr.training.setup import make_setup
 from cisr.view.tables import differences_table
+from cisr.view.terminal import on_terminal
 
 PAPERS_RANDOM_POLICIES = 10
 
@@ -126,7 +127,8 @@ def main() -> None:
     record["beliefs"] = {
         kind: [b and asdict(b) for b in (results[s.name].belief for s in studies)] for kind, studies in kinds.items()
     }
-    out.print(differences_table(differences, f"{rows[0].curriculum} against the others, one value for each teacher"))
+    title = f"{rows[0].curriculum} against the others, one value for each teacher"
+    out.print(on_terminal(differences_table(differences), title))
     out.print(f"In all {(time.monotonic() - began) / 60:.1f} minutes")
     if given.json:
         given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -58,8 +58,7 @@ from cisr.experiments.differences import Pair, differences
 from cisr.students.config import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 from cisr.training import Batch, Checkpoint, Event, default_observe
-from cisr.view.tables import shown
-from cisr.view.words import missing
+from cisr.view.words import estimated, fixed, interval, missing, p_value
 
 FL_A = Switching(
     interventions=("SR1", "SR2", "HR"),
@@ -281,9 +280,9 @@ def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, floa
         row = summarise_group(side, transcripts)
         table.add_row(
             side,
-            shown(row.success, 3),
-            shown(row.mean_return, 2),
-            missing(shown(row.training_failures, 1), row.unknown_failures),
+            estimated(row.success, 3),
+            estimated(row.mean_return, 2),
+            missing(estimated(row.training_failures, 1), row.unknown_failures),
             " ".join(f"{value:.3f}" for value in success_of(transcripts)),
             f"{seconds[side]:.0f} s",
         )
@@ -294,8 +293,9 @@ def verdict(own: list[float], sb3: list[float]) -> list[str]:
     """What the two groups' success says about a difference between them."""
     (found,) = differences("success", [Pair(OWN, own, SB3, sb3)])
     return [
-        f"Difference of success, {OWN} − {SB3}: {found.gain:+.3f}, 95 % [{found.low:+.3f}, {found.high:+.3f}]",
-        f"p by means {found.p_mean:.3f}, by ranks {found.p_rank:.3f}; told apart: {found.told_apart}",
+        f"Difference of success, {OWN} − {SB3}: {fixed(found.gain, 3, sign='+')}, "
+        f"95 % {interval(found.low, found.high, sign='+')}",
+        f"p by means {p_value(found.p_mean)}, by ranks {p_value(found.p_rank)}; told apart: {found.told_apart}",
     ]
 
 

@@ -15,7 +15,7 @@ from cisr.audit.report import keep_quick_audit
 from cisr.cli import main
 from cisr.core.errors import ConfigError
 from cisr.view.audit import in_one_line
-from cisr.view.safety_section import safety_section
+from cisr.view.page import safety_section
 
 TASK = get_task("frozen-lake")
 ZONE = TASK.intervention("SR1").triggered(np.arange(100)[:, None])

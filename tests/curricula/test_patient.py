@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from cisr.cli.console import describe
 from cisr.core.errors import ConfigError
 from cisr.curricula import Observation, Patient, Threshold, fresh_starts
 from cisr.view.words import in_words
@@ -101,6 +100,3 @@ def test_it_can_be_said_in_words(patience, units):
     policy = patient(patience=patience, interventions=("SR1", "HR"))
     words = f"After {units} in one stage but the last the student starts over, with new weights."
     assert in_words(policy.to_json()) == f"{in_words(policy.switching.to_json())} {words}"
-    assert describe(policy.to_json()) == (
-        f"SR1 → HR at return ≥ 2.00 and violation ≤ 0.100 (anew after {units} in one stage)"
-    )

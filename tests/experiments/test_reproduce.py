@@ -7,8 +7,9 @@ import tiny
 from cisr import ConfigError, Store, Transcript, get_task
 from cisr.core.publication import PublishedRow
 from cisr.experiments.reproduce import baselines, n_students_in_all, publication, reproduce
-from cisr.experiments.reproduced import measures, reproduced_row
+from cisr.experiments.reproduced import reproduced_row
 from cisr.tasks.frozen_lake import PAPER_TEACHING
+from cisr.view.tables import reproduction_table
 
 TASK = dataclasses.replace(tiny.compiled, name="frozen-lake").with_training(
     teaching=dataclasses.replace(PAPER_TEACHING, n_initial=2, n_rounds=1)
@@ -69,7 +70,8 @@ def test_unknown_failures_of_a_class_are_told(reproduction):
     row = reproduced_row("SR1", [[broken, whole], [broken]], None)
     assert row.unknown_failures == 2 and row.classes["training_failures"] == (0.0,)
     assert row.to_json()["ours"]["unknown_failures"] == 2
-    assert next(m.unknown for m in measures([row]) if m.name == "training failures") == (2,)
+    (columns,) = reproduction_table([row], [], repetitions=2, students=2, ours=False).rows
+    assert "0.0 + 2 unknown" in [cell.text for cell in columns]
 
 
 def test_nobody_under_an_intervention_fails_in_training(reproduction):
@@ -87,10 +89,11 @@ def test_a_paper_that_tells_outcomes_has_them_beside_ours(reproduction):
     )
     assert PublishedRow.from_json(json.loads(json.dumps(dataclasses.asdict(published)))) == published
     rows = [dataclasses.replace(row, published=published if k else None) for k, row in enumerate(reproduction.rows)]
-    named = {measure.name: measure.cells for measure in measures(rows)}
-    assert list(named) == ["success", "rescue", "training failures", "return"]
-    assert [paper for _, paper in named["rescue"]] == [None] + [(0.3, 0.2)] * (len(rows) - 1)
-    assert all(ours.mean == row.outcomes["rescue"].mean for (ours, _), row in zip(named["rescue"], rows, strict=True))
+    table = reproduction_table(rows, [], repetitions=2, students=2, ours=False)
+    assert table.over == [("", 1), ("success", 2), ("rescue", 2), ("training failures", 2), ("return", 2)]
+    ours, paper = (column for column in table.columns if column.over == "rescue")
+    assert [cell.csv for cell in paper.cells] == [(None, None)] + [(0.3, 0.2)] * (len(rows) - 1)
+    assert [cell.value for cell in ours.cells] == [row.outcomes["rescue"].mean for row in rows]
 
 
 def test_the_papers_lander_has_crashes_its_teachers_and_no_bandit():

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import tiny
+from markupsafe import escape
 
 from cisr import (
     Appearance,
@@ -27,8 +28,10 @@ from cisr.experiments.compare import measure_groups
 from cisr.experiments.differences import against_the_others
 from cisr.view.contents import contents_of
 from cisr.view.page import page, write_page
-from cisr.view.svg import padded, ticks
-from cisr.view.words import in_words, latex
+from cisr.view.plots import padded
+from cisr.view.svg import ticks
+from cisr.view.tables import latex
+from cisr.view.words import in_words
 
 TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
 AWKWARD = "<b>&\"'_x"
@@ -89,8 +92,7 @@ def test_the_table_equals_what_compare_said(path):
         found = compare_rows(store)
     with Store(None) as other:
         (row,) = compare(tiny.task, {"HR": Fixed("HR")}, n_students=2, store=other, n_workers=0, seed=3).rows
-    assert found["HR"].training_failures.to_json() == row.training_failures.to_json()  # NaN is not equal to itself
-    assert found["HR"].rescues.to_json() == row.rescues.to_json()
+    assert (found["HR"].training_failures, found["HR"].rescues) == (row.training_failures, row.rescues)
 
 
 def test_the_first_curriculum_is_tested_against_the_others(path, written):
@@ -152,7 +154,7 @@ def test_the_papers_teacher_shows_its_model_along_each_threshold_and_every_round
     study = Study(papers, store=tmp_path / "s", n_workers=0, class_size=1, n_rounds=1)
     study.run()
     written = write_page(tmp_path / "s").read_text()
-    assert written.count("The model along") == 4
+    assert written.count('aria-label="Model along') == 4
     assert "What the teacher believes of each policy" not in written and "Table of 4 policies" in said(written)
     assert "--initial 3 --rounds 1 --students 1 --at-once 6 --teacher gp-ucb" in said(written)
 
@@ -199,12 +201,12 @@ def test_each_unit_of_each_student_is_a_cell(path, written):
         students = store.transcripts()
     for student in students:
         for unit in student.units:
-            assert html.escape(f"{student.name}, unit {unit.unit}: {unit.intervention};") in written
+            assert escape(f"{student.name}, unit {unit.unit}: {unit.intervention};") in written
 
 
 def test_names_are_escaped_everywhere(written):
     assert "<b>" not in written
-    assert html.escape(AWKWARD) in written
+    assert escape(AWKWARD) in written
 
 
 def test_nothing_is_loaded_from_elsewhere(written):

@@ -93,10 +93,12 @@ def compare(
     from cisr.experiments.compare import check_n_students
     from cisr.experiments.compare import compare as run_comparison
     from cisr.view.external_students import students_in
-    from cisr.view.figures import check_picture, check_state_plot, learning_curves, students_rescues
+    from cisr.view.figures import check_picture, check_state_plot, learning_figure, students_rescues
     from cisr.view.film import check_film, film, median_student
     from cisr.view.progress import Meter
     from cisr.view.tables import comparison_table, differences_table
+    from cisr.view.terminal import on_terminal
+    from cisr.view.words import deployed_in_words
 
     task = get_task(task_name, scale.value, student)
     policies = parse_curricula(curricula, task)
@@ -149,12 +151,13 @@ def compare(
                 students_rescues(opened, task, shown, trajectories, seed=seed, **apart)
         except CisrError as error:
             not_shown = error
-    out.print(comparison_table(comparison))
+    deployed = f"Final policies are deployed {deployed_in_words(comparison.deployed_under)}."
+    out.print(on_terminal(comparison_table(comparison.rows), comparison.title, deployed))
     if len(policies) > 1:
-        out.print(differences_table(comparison.differences, f"{next(iter(policies))} against the others"))
+        out.print(on_terminal(differences_table(comparison.differences), f"{next(iter(policies))} against the others"))
     matched = differences.against(comparison.measured, elsewhere)
     if against is not None:
-        out.print(differences_table(matched, f"Ours against {against.name}"))
+        out.print(on_terminal(differences_table(matched), f"Ours against {against.name}"))
         there = next(iter(elsewhere.values()))
         if missing := ", ".join(label for label in policies if label not in there):
             out.print(f"No students in {against.name} under: {missing} (there: {', '.join(there)})", soft_wrap=True)
@@ -163,7 +166,7 @@ def compare(
         soft_wrap=True,
     )
     if figure is not None:
-        learning_curves(comparison, figure)
+        learning_figure(comparison, figure)
         out.print(f"Learning curves: {figure}", soft_wrap=True)
     if video is not None and not_shown is None:
         out.print(f"Film: {video}", soft_wrap=True)

@@ -176,18 +176,6 @@ def ago(began: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
 
 
-def describe(policy: dict[str, Any]) -> str:
-    steps = [policy["interventions"][0]]
-    for name, threshold in zip(policy["interventions"][1:], policy["thresholds"], strict=True):
-        steps.append(
-            f"→ {name} at return ≥ {threshold['min_return']:.2f} and violation ≤ {threshold['max_violation']:.3f}"
-        )
-    if policy["kind"] == "patient":
-        n = policy["patience"]
-        steps.append(f"(anew after {n} unit{'s' * (n > 1)} in one stage)")
-    return " ".join(steps)
-
-
 def write_json(path: Path | None, record: dict[str, Any]) -> None:
     if path is not None:
         write_text(path, json.dumps(record, indent=2) + "\n")

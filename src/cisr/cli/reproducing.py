@@ -27,7 +27,6 @@ from cisr.cli.console import (
     WorkersOption,
     ago,
     default_store,
-    describe,
     err,
     interruptible,
     out,
@@ -44,7 +43,7 @@ from cisr.tasks import get_task, papers_kind
 from cisr.tasks.entry import EXPLORER
 from cisr.training import STEP_TIMEOUT
 from cisr.training.classroom import check_workers
-from cisr.view.words import belief_in_words
+from cisr.view.words import belief_in_words, in_words
 
 if TYPE_CHECKING:
     from cisr.experiments.reproduce import Reproduction
@@ -99,6 +98,7 @@ def reproduce(
     from cisr.experiments import reproduce as reproduction
     from cisr.view.progress import Meter
     from cisr.view.tables import ways_table
+    from cisr.view.terminal import on_terminal
 
     parts = _parts(task_name, scale, student, way, store, figure, seed)
     targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
@@ -145,7 +145,7 @@ def reproduce(
             write_json(json_path, _as_json(done))
             began = time.monotonic()
     if len(done) > 1:
-        out.print(ways_table(done[Way.paper], done[Way.ours]))
+        out.print(on_terminal(ways_table(done[Way.paper], done[Way.ours]), "The paper's way and ours"))
 
 
 def _parts(
@@ -175,19 +175,22 @@ def _parts(
 
 def _show(result: Reproduction, part: Part, took: str) -> None:
     from cisr.experiments.reproduce import OPTIMIZED
-    from cisr.view.figures import learning_curves
+    from cisr.view.figures import learning_figure
     from cisr.view.tables import differences_table, reproduction_table
+    from cisr.view.terminal import on_terminal
 
-    out.print(reproduction_table(result))
-    first = result.rows[0].curriculum
-    out.print(differences_table(result.differences, f"{first} against the others, one value for each repetition"))
+    size = {"repetitions": result.repetitions, "students": result.students}
+    table = reproduction_table(result.rows, result.comparison.rows, **size, ours=result.ours)
+    out.print(on_terminal(table, result.title))
+    title = f"{result.rows[0].curriculum} against the others, one value for each repetition"
+    out.print(on_terminal(differences_table(result.differences), title))
     for kind, policies in result.policies.items():
         for number, policy in enumerate(policies, 1):
-            out.print(f"{kind} {number}: {describe(policy.to_json())}", soft_wrap=True)
+            out.print(f"{kind} {number}: {in_words(policy.to_json())}", soft_wrap=True)
             belief = result.beliefs[number - 1] if kind == OPTIMIZED else None
             if belief is not None:
                 out.print(f"  {belief_in_words(belief)}", soft_wrap=True)
-    learning_curves(result.pictured(), part.figure.with_suffix(".png"), part.figure.with_suffix(".pdf"))
+    learning_figure(result.pictured(), part.figure.with_suffix(".png"), part.figure.with_suffix(".pdf"))
     out.print(
         f"This run took {took}; results are kept in {part.store}, weights beside it; the figure is {part.figure}",
         soft_wrap=True,

@@ -27,7 +27,6 @@ from cisr.cli.console import (
     WorkersOption,
     ago,
     default_store,
-    describe,
     err,
     interruptible,
     out,
@@ -42,7 +41,7 @@ from cisr.tasks import get_task, usual_kind
 from cisr.training import STEP_TIMEOUT
 from cisr.training.classroom import check_workers
 from cisr.training.finished import check_finished
-from cisr.view.words import belief_in_words
+from cisr.view.words import belief_in_words, in_words
 
 
 def train(
@@ -122,7 +121,7 @@ def train(
     out.print(f"{tried}; this run took {ago(began)}.")
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
     out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
-    out.print(f"Best curriculum: {describe(result.policy.to_json())}", soft_wrap=True)
+    out.print(f"Best curriculum: {in_words(result.policy.to_json())}", soft_wrap=True)
     if result.belief is not None:
         out.print(belief_in_words(result.belief), soft_wrap=True)
     out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)

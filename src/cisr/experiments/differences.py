@@ -9,14 +9,11 @@ asked three times. Values are those of single students, or of classes where each
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from cisr.experiments.statistics import LEVEL, chance, difference_interval, holm, least_chance, plain, rank_chance
+from cisr.experiments.statistics import LEVEL, chance, difference_interval, estimate, holm, least_chance, rank_chance
 
 SHARES = ("success",)
 """Measures that lie in [0, 1]: the difference of their means has an interval."""
@@ -41,40 +38,43 @@ class Difference:
     group: str
     others: str
     sizes: tuple[int, int]
-    means: tuple[float, float]
-    low: float
-    """Of the 95 % interval of the means' difference, not corrected; NaN where none holds for every distribution."""
-    high: float
-    p_mean: float
-    """How often chance parts the means as far; NaN where a group is empty."""
-    p_rank: float
-    """How often it parts the ranks as far; NaN where a group is empty."""
+    means: tuple[float | None, float | None]
+    low: float | None
+    """Of the 95 % interval of the means' difference, not corrected; None where none holds for every distribution."""
+    high: float | None
+    p_mean: float | None
+    """How often chance parts the means as far; None where a group is empty."""
+    p_rank: float | None
+    """How often it parts the ranks as far; None where a group is empty."""
     least: float
     """The smallest p_rank that groups of these sizes could have had beside the other pairs."""
 
     @property
-    def gain(self) -> float:
-        return self.means[0] - self.means[1]
+    def gain(self) -> float | None:
+        ours, theirs = self.means
+        return None if ours is None or theirs is None else ours - theirs
 
     @property
     def told_apart(self) -> str:
         """Yes or no, or by which of the tests alone; "too few" where the rank test could not say yes, come what may."""
         if self.least >= LEVEL:
             return "too few"
-        by_mean, by_rank = self.p_mean < LEVEL, self.p_rank < LEVEL
+        by_mean, by_rank = (p is not None and p < LEVEL for p in (self.p_mean, self.p_rank))
         if by_mean and by_rank:
             return "yes"
         return "by mean" if by_mean else "by rank" if by_rank else "no"
 
     def to_json(self) -> dict[str, Any]:
-        numbers = {"low": self.low, "high": self.high, "p_mean": self.p_mean, "p_rank": self.p_rank}
         return {
             "measure": self.measure,
             "group": self.group,
             "others": self.others,
             "sizes": list(self.sizes),
-            "means": [plain(mean) for mean in self.means],
-            **{name: plain(number) for name, number in numbers.items()},
+            "means": list(self.means),
+            "low": self.low,
+            "high": self.high,
+            "p_mean": self.p_mean,
+            "p_rank": self.p_rank,
             "told_apart": self.told_apart,
         }
 
@@ -104,7 +104,9 @@ def differences(measure: str, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     found = []
     for k, (pair, p_mean, p_rank) in enumerate(zip(pairs, p_means, holm(p_ranks), strict=True)):
         sizes = (len(pair.values), len(pair.other_values))
-        low, high = math.nan, math.nan
+        least = holm([*p_ranks[:k], least_chance(*sizes), *p_ranks[k + 1 :]])[k]
+        assert least is not None
+        low = high = None
         if measure in SHARES and all(sizes):
             low, high = (float(end) for end in difference_interval(pair.values, pair.other_values))
         found.append(
@@ -113,16 +115,12 @@ def differences(measure: str, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
                 group=pair.group,
                 others=pair.others,
                 sizes=sizes,
-                means=(_mean(pair.values), _mean(pair.other_values)),
+                means=(estimate(pair.values).mean, estimate(pair.other_values).mean),
                 low=low,
                 high=high,
                 p_mean=p_mean,
                 p_rank=p_rank,
-                least=holm([*p_ranks[:k], least_chance(*sizes), *p_ranks[k + 1 :]])[k],
+                least=least,
             )
         )
     return tuple(found)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else math.nan

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from cisr.core.publication import PublishedRow
 from cisr.experiments.compare import summarise_group
@@ -62,49 +61,6 @@ def told_apart(rows: Sequence[ReproducedRow]) -> tuple[Difference, ...]:
     return against_the_others({m: {row.curriculum: row.classes[m] for row in rows} for m in measured})
 
 
-class Measure(NamedTuple):
-    """A column of the paper's table."""
-
-    name: str
-    digits: int
-    cells: tuple[tuple[Estimate, tuple[float, float] | None], ...]
-    """For each row our estimate and the paper's (mean, standard error)."""
-    unknown: tuple[int, ...]
-    """For each row how many students are missing in our estimate."""
-
-
-def measures(rows: Sequence[ReproducedRow]) -> list[Measure]:
-    """Ours beside the paper's: what every paper has, and the outcomes that this one tells."""
-    told = list(dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes))
-    large = any(abs(row.published.mean_return[0]) >= 100 for row in rows if row.published)
-
-    def column(
-        name: str,
-        digits: int,
-        ours: Callable[[ReproducedRow], Estimate],
-        theirs: Callable[[PublishedRow], tuple[float, float] | None],
-        unknown: Callable[[ReproducedRow], int] = lambda row: 0,
-    ) -> Measure:
-        cells = tuple((ours(row), theirs(row.published) if row.published else None) for row in rows)
-        return Measure(name, digits, cells, tuple(unknown(row) for row in rows))
-
-    def outcome(name: str) -> Measure:
-        return column(name, 3, lambda row: row.outcomes.get(name, estimate([])), lambda paper: paper.outcomes.get(name))
-
-    return [
-        column("success", 3, lambda row: row.success, lambda paper: paper.success),
-        *(outcome(name) for name in told),
-        column(
-            "training failures",
-            1,
-            lambda row: row.training_failures,
-            lambda paper: paper.training_failures,
-            lambda row: row.unknown_failures,
-        ),
-        column("return", 1 if large else 3, lambda row: row.mean_return, lambda paper: paper.mean_return),
-    ]
-
-
 def reproduced_row(
     label: str, repetitions: Sequence[Sequence[Transcript]], published: PublishedRow | None
 ) -> ReproducedRow:
@@ -113,9 +69,9 @@ def reproduced_row(
     finished = [row for row in rows if row.finished]
     names = finished[0].outcomes if finished else {}
     classes = {
-        "success": tuple(row.success.mean for row in finished),
-        "return": tuple(row.mean_return.mean for row in finished),
-        "training_failures": tuple(mean for row in rows if not math.isnan(mean := row.training_failures.mean)),
+        "success": _known(row.success for row in rows),
+        "return": _known(row.mean_return for row in rows),
+        "training_failures": _known(row.training_failures for row in rows),
     }
     return ReproducedRow(
         curriculum=label,
@@ -127,3 +83,7 @@ def reproduced_row(
         unknown_failures=sum(row.unknown_failures for row in rows),
         published=published,
     )
+
+
+def _known(estimates: Iterable[Estimate]) -> tuple[float, ...]:
+    return tuple(estimate.mean for estimate in estimates if estimate.mean is not None)

@@ -7,14 +7,15 @@ assume otherwise and fail on them, so everything called 95 % or p here holds for
 - shares of students: Clopper and Pearson's exact intervals;
 - differences: how often dealing the same values into two groups anew gives one as large, which is exact.
 
-Other means (returns, counts) have no such interval, whatever the sample: theirs is left out.
+Other means (returns, counts) have no such interval, whatever the sample. What cannot be known is None everywhere: the
+mean of nobody, the standard error of one student, an interval that would not hold. It is never a number.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import combinations
 
@@ -37,49 +38,46 @@ DEALS = 20_000
 class Estimate:
     """A mean over independent values, its standard error, and the median, which a few that learned nothing do not move.
 
-    `low` and `high` hold the mean with 95 % confidence whatever the distribution; NaN where nothing can be claimed.
+    `low` and `high` hold the mean with 95 % confidence whatever the distribution; None where nothing can be claimed.
     """
 
-    mean: float
-    sem: float
-    low: float
-    high: float
-    median: float
+    mean: float | None = None
+    sem: float | None = None
+    low: float | None = None
+    high: float | None = None
+    median: float | None = None
 
     def to_json(self) -> dict[str, float | None] | None:
         """Null where there is no value at all."""
-        if math.isnan(self.mean):
-            return None
-        numbers = {"mean": self.mean, "sem": self.sem, "low": self.low, "high": self.high, "median": self.median}
-        return {name: plain(number) for name, number in numbers.items()}
+        return None if self.mean is None else asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """How many of some students, and the 95 % interval of their share of all such students; NaN where none holds."""
+    """How many of some students, and the 95 % interval of their share of all such students; None where none holds."""
 
     count: int
     of: int
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @property
+    def share(self) -> float | None:
+        return self.count / self.of if self.of else None
 
     def to_json(self) -> dict[str, float | None]:
-        part = self.count / self.of if self.of else math.nan
-        numbers = {"share": plain(part), "low": plain(self.low), "high": plain(self.high)}
-        return {"count": self.count, "of": self.of, **numbers}
-
-
-def plain(number: float) -> float | None:
-    """JSON has no NaN: null stands for it."""
-    return None if math.isnan(number) else number
+        return {"count": self.count, "of": self.of, "share": self.share, "low": self.low, "high": self.high}
 
 
 def estimate(values: Sequence[float], within: tuple[float, float] | None = None) -> Estimate:
-    """Sum up independent values; their mean has an interval where they are known to lie `within` two numbers."""
+    """Sum up independent values; their mean has an interval where they are known to lie `within` two numbers.
+
+    Nothing is known where there are none, or one of them is no number.
+    """
     data = np.asarray(values, float)
-    if not len(data):
-        return Estimate(mean=math.nan, sem=math.nan, low=math.nan, high=math.nan, median=math.nan)
-    low, high = math.nan, math.nan
+    if not len(data) or not np.isfinite(data).all():
+        return Estimate()
+    low = high = None
     if within is not None:
         least, most = within
         low, high = (least + (most - least) * float(end) for end in mean_interval((data - least) / (most - least)))
@@ -87,10 +85,10 @@ def estimate(values: Sequence[float], within: tuple[float, float] | None = None)
     return Estimate(mean=mean, sem=standard_error(data), low=low, high=high, median=median)
 
 
-def standard_error(values: ArrayLike) -> float:
-    """s / √n; NaN for a single value, which says nothing about its spread."""
+def standard_error(values: ArrayLike) -> float | None:
+    """s / √n; None for a single value, which says nothing about its spread."""
     data = np.asarray(values, float)
-    return float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else math.nan
+    return float(data.std(ddof=1) / np.sqrt(len(data))) if len(data) > 1 else None
 
 
 def share(count: int, of: int) -> Share:
@@ -126,16 +124,16 @@ def difference_interval(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     return low - other_high, high - other_low
 
 
-def chance(a: Sequence[float], b: Sequence[float]) -> float:
-    """How often dealing all values anew into groups of these sizes parts the means as far; NaN where one is empty, or
-    a value is no number.
+def chance(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """How often dealing all values anew into groups of these sizes parts the means as far; None where one is empty,
+    or a value is no number.
 
     p = P(|mean(a′) − mean(b′)| ≥ |mean(a) − mean(b)|) over deals. Where all values come from one distribution, every
     deal is as likely, so p ≤ α has a chance of at most α: with any distribution, any sizes, and ties.
     """
     values, n = np.concatenate([np.asarray(a, float), np.asarray(b, float)]), len(a)
     if not len(a) or not len(b) or not np.isfinite(values).all():
-        return math.nan
+        return None
     # Sums of the first group say the same as differences of means: one is a growing function of the other.
     values = values - values.mean()
     seen = abs(values[:n].sum()) - 1e-9 * np.abs(values).sum()  # equal sums may differ by rounding
@@ -146,7 +144,7 @@ def chance(a: Sequence[float], b: Sequence[float]) -> float:
     return float((1 + np.sum(np.abs(drawn) >= seen)) / (1 + DEALS))
 
 
-def rank_chance(a: Sequence[float], b: Sequence[float]) -> float:
+def rank_chance(a: Sequence[float], b: Sequence[float]) -> float | None:
     """The same of ranks, where equal values share theirs: Mann and Whitney's test, exact with ties too."""
     from scipy.stats import rankdata
 
@@ -160,13 +158,13 @@ def least_chance(n: int, m: int) -> float:
     return min(1.0, (2 if n == m else 1) / math.comb(n + m, n))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down correction: the k-th smallest of m is multiplied by m - k + 1, and none falls below the last.
 
-    NaN stays NaN and is not counted.
+    What is unknown stays so and is not counted.
     """
-    corrected = [math.nan] * len(p_values)
-    order = sorted((p, k) for k, p in enumerate(p_values) if not math.isnan(p))
+    corrected: list[float | None] = [None] * len(p_values)
+    order = sorted((p, k) for k, p in enumerate(p_values) if p is not None)
     least = 0.0
     for rank, (p, k) in enumerate(order):
         least = corrected[k] = max(least, min(1.0, (len(order) - rank) * p))

@@ -10,23 +10,22 @@ from rich.table import Table
 from rich.text import Text
 
 from cisr.audit.exact import ExactAudit
-from cisr.audit.report import AuditReport, Verdict
+from cisr.audit.report import AuditReport
 from cisr.core.task import Task
 from cisr.system.files import plain
 from cisr.training import STEP_TIMEOUT
+from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
 COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
 
 
 def verdict_table(report: AuditReport) -> Table:
     table = Table(title=f"What the interventions of {report.task} guarantee", title_justify="left")
-    for column in ("intervention", "safe while learning", "because", "eventual safety"):
+    for column in VERDICT:
         table.add_column(column, overflow="fold")
     for verdict in report.verdicts:
-        status = Text(verdict.status, COLOURS[verdict.status])
-        if not verdict.counts:
-            status = Text.assemble(status, " (for information)")
-        table.add_row(verdict.name, status, verdict.reason, _eventual(verdict))
+        name, status, *reasons = verdict_in_words(verdict.to_json())
+        table.add_row(name, Text(status, COLOURS[verdict.status]), *reasons)
     return table
 
 
@@ -46,8 +45,7 @@ def numbers_table(exact: ExactAudit) -> Table:
             table.add_row(one.name, one.numbers_note)
             continue
         figures = (n.best_return, n.price, n.first_trigger_bound, n.proposition_1_bound)
-        shown = ("–" if x is None else f"{x:.3f}" for x in figures)
-        table.add_row(one.name, f"{n.highest_failure_probability:.4g}", *shown)
+        table.add_row(one.name, f"{n.highest_failure_probability:.4g}", *(fixed(figure, 3) for figure in figures))
     return table
 
 
@@ -124,14 +122,3 @@ def in_one_line(kept: Mapping[str, Any]) -> str:
         if any(v["counts"] and v["status"] == status for v in interventions)
     ]
     return f"Learning safety: {'; '.join(told)}.{promises(kept)}"
-
-
-def promises(kept: Mapping[str, Any]) -> str:
-    """What is to be said of the promises of a task's code, beside the verdicts that rely on them."""
-    if not kept.get("promises_checked"):
-        return " The promises of the task's code were not checked."
-    return "".join(f" Broken promise: {promise}." for promise in kept["broken_promises"])
-
-
-def _eventual(verdict: Verdict) -> str:
-    return ("given" if verdict.eventual.given else "not given") + f": {verdict.eventual.reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,72 +15,56 @@ from cisr.core.errors import ConfigError
 from cisr.core.model import FiniteModel, model_of
 from cisr.core.task import Task
 from cisr.system.files import writing
+from cisr.view.grids import INK, TRIGGER, WATER, Grid, centre, paint, zone_grid
+from cisr.view.plots import DANGER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GROUND, DANGER, TRIGGER, INK = "#f4f6f8", "#24476b", "#f2b544", "#33404d"
-FAILURE, BAD_RESET, OUT_OF_REACH, START = "#c8102e", "#7b2d8b", "#7a8793", "#0b7a75"
-COLUMNS = 4
+BAD_RESET, OUT_OF_REACH, START = "#7b2d8b", "#7a8793", "#0b7a75"
+ACROSS = 4
 STARTS = ("starts in danger", "starts in the trigger set")
-LETTERED = 24
-"""Widest map on which start and goal are lettered."""
 
 
 def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteModel | None = None) -> None:
-    """Draw a finite grid world's audit into a PNG; its states are [tile number], counted row by row."""
+    """Draw a finite grid world's audit into a PNG; its states are [tile number], counted line by line."""
     from matplotlib.figure import Figure
 
     model = model or model_of(task)
     if model is None or task.appearance.floor_plan is None:
         raise ConfigError(f"Task '{task.name}' has no floor plan and model: a map can be drawn only of a grid world.")
-    letters = np.array([list(row) for row in task.appearance.floor_plan["rows"]])  # (height, width)
-    if model.states.shape[1] != 1 or not set(model.states[:, 0].tolist()) <= set(range(letters.size)):
-        raise ConfigError(f"Task '{task.name}' has states beside its {letters.size} tiles: give states [tile number].")
+    plan: list[str] = task.appearance.floor_plan["rows"]
+    n_tiles = sum(map(len, plan))
+    if model.states.shape[1] != 1 or not set(model.states[:, 0].tolist()) <= set(range(n_tiles)):
+        raise ConfigError(f"Task '{task.name}' has states beside its {n_tiles} tiles: give states [tile number].")
     judged = judge(task, model)
-    columns = min(COLUMNS, len(audit.interventions))
-    rows = math.ceil(len(audit.interventions) / columns)
-    height = 3.1 * letters.shape[0] / letters.shape[1]
-    figure = Figure(figsize=(3.1 * columns, (height + 0.6) * rows + 0.4), layout="constrained")
-    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    across = min(ACROSS, len(audit.interventions))
+    down = math.ceil(len(audit.interventions) / across)
+    height = 3.1 * len(plan) / len(plan[0])
+    figure = Figure(figsize=(3.1 * across, (height + 0.6) * down + 0.4), layout="constrained")
+    panels = np.ravel(figure.subplots(down, across, squeeze=False))
     for panel in panels:
         panel.set_axis_off()
     for panel, one in zip(panels, audit.interventions, strict=False):
-        _panel(panel, task, judged, letters, one)
+        _panel(panel, task, judged, plan, one)
     figure.legend(handles=_legend(audit), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     with writing(path) as aside:
         figure.savefig(aside, dpi=150, bbox_inches="tight", pad_inches=0.1)
 
 
-def _panel(axes: Axes, task: Task, judged: JudgedModel, letters: np.ndarray, one: InterventionAudit) -> None:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Rectangle
-
-    height, width = letters.shape
+def _panel(axes: Axes, task: Task, judged: JudgedModel, plan: list[str], one: InterventionAudit) -> None:
     states = judged.model.states
-    tiles = np.tile(to_rgb(GROUND), (letters.size, 1))
-    tiles[states[task.intervention(one.name).triggered(states), 0]] = to_rgb(TRIGGER)
-    tiles[states[judged.dangerous, 0]] = to_rgb(DANGER)
-    axes.imshow(tiles.reshape(height, width, 3), extent=(0, width, height, 0), interpolation="nearest")
-    grid = 0.8 if width <= LETTERED else 0.15
-    axes.hlines(range(height + 1), 0, width, color="white", linewidth=grid)
-    axes.vlines(range(width + 1), 0, height, color="white", linewidth=grid)
-    axes.add_patch(Rectangle((0, 0), width, height, fill=False, edgecolor=INK, linewidth=0.8, zorder=2.5))
-    if width <= LETTERED:
-        for row, column in np.argwhere(np.isin(letters, ["S", "G"])):
-            axes.text(column + 0.5, row + 0.5, letters[row, column], color=INK, ha="center", va="center", weight="bold")
-
+    grid = zone_grid(_title(one), plan, set(states[task.intervention(one.name).triggered(states), 0]), one.name)
+    dangerous = set(states[judged.dangerous, 0])
+    grid = replace(grid, fills=[WATER if k in dangerous else fill for k, fill in enumerate(grid.fills)])
+    paint(axes, grid)
     resets = [(v.next_state, v.landed) for v in one.learning.violations if v.kind == "resets into the trigger set"]
-    _arrows(axes, width, resets, BAD_RESET, 0.06)
-    _arrows(axes, width, _unreached(one), OUT_OF_REACH, 0.11)
-    _arrows(axes, width, [(o.state, o.next_state) for o in one.learning.offences], FAILURE, 0.11)
-    for violation in one.learning.violations:
-        if violation.kind in STARTS:
-            _ring(axes, width, violation.state, START)
-    axes.set_xlim(-0.1, width + 0.1)
-    axes.set_ylim(height + 0.1, -0.1)
-    axes.set_aspect("equal")
-    axes.set_title(_title(one), fontsize=10, color=FAILURE if one.learning.status == "refuted" else INK)
+    _arrows(axes, grid, resets, BAD_RESET, 0.06)
+    _arrows(axes, grid, _unreached(one), OUT_OF_REACH, 0.11)
+    _arrows(axes, grid, [(o.state, o.next_state) for o in one.learning.offences], DANGER, 0.11)
+    starts = [violation.state for violation in one.learning.violations if violation.kind in STARTS]
+    _arrows(axes, grid, [(state, state) for state in starts], START, 0.11)
+    axes.title.set_color(DANGER if one.learning.status == "refuted" else INK)
 
 
 def _unreached(one: InterventionAudit) -> list[tuple[Any, Any]]:
@@ -92,26 +77,20 @@ def _unreached(one: InterventionAudit) -> list[tuple[Any, Any]]:
     ]
 
 
-def _arrows(axes: Axes, width: int, moves: list[tuple[Any, Any]], colour: str, thickness: float) -> None:
+def _arrows(axes: Axes, grid: Grid, moves: list[tuple[Any, Any]], colour: str, thickness: float) -> None:
     """One arrow for each pair of tiles, a ring where a move stays on its tile."""
-    pairs = sorted({(int(start[0]), int(end[0])) for start, end in moves})
-    for start, end in pairs:
-        if start == end:
-            _ring(axes, width, (start,), colour)
-    arrows = np.array([pair for pair in pairs if pair[0] != pair[1]]).reshape(-1, 2)
-    tails, heads = (np.stack([arrows[:, k] % width, arrows[:, k] // width], axis=1) + 0.5 for k in (0, 1))  # (k, 2)
+    from matplotlib.patches import Circle
+
+    pairs = np.array(sorted({(int(start[0]), int(end[0])) for start, end in moves})).reshape(-1, 2)
+    stays = pairs[:, 0] == pairs[:, 1]
+    for at in centre(grid, pairs[stays]):
+        axes.add_patch(Circle(at, 0.38, fill=False, edgecolor=colour, linewidth=1.6, zorder=3))
+    tails, heads = (centre(grid, pairs[~stays][:, k : k + 1]) for k in (0, 1))  # (k, 2)
     margin = 0.25 * (heads - tails) / np.linalg.norm(heads - tails, axis=1, keepdims=True)
     axes.quiver(
         *(tails + margin).T, *(heads - tails - 2 * margin).T, color=colour, angles="xy", scale_units="xy", scale=1,
         units="xy", width=thickness, headwidth=4, headlength=3.5, headaxislength=3.2, minlength=0, zorder=3,
     )  # fmt: skip
-
-
-def _ring(axes: Axes, width: int, state: tuple[float, ...], colour: str) -> None:
-    from matplotlib.patches import Circle
-
-    row, column = divmod(int(state[0]), width)
-    axes.add_patch(Circle((column + 0.5, row + 0.5), 0.38, fill=False, edgecolor=colour, linewidth=1.6, zorder=3))
 
 
 def _title(one: InterventionAudit) -> str:
@@ -131,10 +110,10 @@ def _legend(audit: ExactAudit) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = [Patch(color=DANGER, label="danger"), Patch(color=TRIGGER, label="trigger set")]
+    handles: list[Any] = [Patch(color=WATER, label="danger"), Patch(color=TRIGGER, label="trigger set")]
     kinds = {v.kind for one in audit.interventions for v in one.learning.violations}
     shown = {
-        (FAILURE, "failure that nothing prevents"): any(one.learning.offences for one in audit.interventions),
+        (DANGER, "failure that nothing prevents"): any(one.learning.offences for one in audit.interventions),
         (OUT_OF_REACH, "failure that is out of reach"): any(_unreached(one) for one in audit.interventions),
         (BAD_RESET, "reset into the trigger set"): "resets into the trigger set" in kinds,
         (START, "start in danger or in the trigger set"): bool(kinds & {*STARTS}),

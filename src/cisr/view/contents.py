@@ -17,7 +17,7 @@ from cisr.store import Round, Store, owner_of
 from cisr.store.meaning import making_sense_of
 from cisr.tasks.entry import EXPLORER
 from cisr.training import Transcript
-from cisr.view.svg import COLOURS
+from cisr.view.plots import palette
 
 KINDS = ("switching", "patient", "schedule", "bandit", "fixed", "none")
 """The order in which curricula are listed that the last call of a comparison did not name."""
@@ -140,6 +140,15 @@ class Contents:
         return (*(t for study in self.studies for t in study.students), *compared)
 
     @property
+    def n_units(self) -> int:
+        return int(self.settings.get("definition", {}).get("n_units", 0))
+
+    @property
+    def constraints(self) -> Sequence[str]:
+        constraints: Sequence[str] = self.settings.get("definition", {}).get("constraints", ("failures", "rescues"))
+        return constraints
+
+    @property
     def own_interventions(self) -> tuple[str, ...]:
         return _own(self.settings)
 
@@ -155,9 +164,7 @@ class Contents:
         """One colour for each intervention and curriculum; a fixed curriculum has that of its intervention."""
         labels = [group.label for group in self.groups]
         first = [name for name in self.interventions if name in self.own_interventions]
-        names = [name for name in dict.fromkeys((*first, *labels, *self.interventions)) if name != "none"]
-        cycle = COLOURS[:-1]
-        return {**{name: cycle[k % len(cycle)] for k, name in enumerate(names)}, "none": COLOURS[-1]}
+        return palette((*first, *labels, *self.interventions))
 
 
 def read(path: Path) -> Contents:

@@ -12,12 +12,13 @@ from cisr.audit.play import Episode
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.system.files import writing
+from cisr.view.grids import EDGE, TRIGGER, centre, paint, zone_grid
+from cisr.view.plots import DANGER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TILES = {"H": "#bcd7ee", "G": "#c9e8c1", "S": "#e8e8e8"}
-WAY, RESCUE, FAILURE, ZONE = "#30506e", "#e08a00", "#c4161c", "#fdf0d5"
+WAY, RESCUE = "#30506e", "#e08a00"
 LAST = 12
 """Steps before the failure that are drawn boldly."""
 
@@ -71,40 +72,22 @@ def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray
     return [*segments, np.array(segment)], rescues
 
 
-def _draw_on_map(axes: Axes, rows: list[str], intervention: Intervention, episode: Episode) -> None:
-    from matplotlib.patches import Rectangle
-
-    height, width = len(rows), len(rows[0])
-    zone = np.asarray(intervention.triggered(np.arange(height * width)[:, None]))  # a state is [tile number]
-    for number, letter in enumerate("".join(rows)):
-        y, x = divmod(number, width)
-        colour = TILES.get(letter, ZONE if zone[number] else "white")
-        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="#cccccc", linewidth=0.8))
-        if letter != "F":
-            axes.text(x - 0.42, y - 0.28, letter, color="#777777", fontsize=8, va="center")
-
-    def centre(states: np.ndarray) -> np.ndarray:
-        """Points (n, 2) of states (n, d)."""
-        return np.stack(np.divmod(states[:, 0].astype(int), width)[::-1], axis=-1).astype(float)
-
-    def wobble(points: np.ndarray) -> np.ndarray:
-        """A segment crosses itself: every point is moved a little, so that all of it can be seen."""
-        return points + rng.uniform(-0.16, 0.16, points.shape)
-
-    rng = np.random.default_rng(episode.seed)
-    put = episode.start
-    points, kinds = [wobble(centre(put[None]))[0]], ["start"]
+def _draw_on_map(axes: Axes, plan: list[str], intervention: Intervention, episode: Episode) -> None:
+    tiles = np.arange(sum(map(len, plan)))[:, None]  # a state is [tile number]
+    grid = zone_grid("", plan, set(np.flatnonzero(intervention.triggered(tiles))), intervention.name)
+    paint(axes, grid)
+    states, kinds = [episode.start], ["start"]
     for step in episode.steps:
-        points.append(wobble(centre(step.state[None]))[0])
+        states.append(step.state)
         kinds.append("move" if step.put_to is None else "rescue")
         if step.put_to is not None:
-            points.append(wobble(centre(step.put_to[None]))[0])
+            states.append(step.put_to)
             kinds.append("put back")
-    _draw_way(axes, np.array(points), kinds)
-    axes.plot([], [], "s", color=ZONE, markeredgecolor="#cccccc", markersize=9, label="trigger set")
-    axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5), xticks=[], yticks=[], aspect="equal")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    points = centre(grid, np.array(states))
+    # A segment crosses itself: every point is moved a little, so that all of it can be seen.
+    points += np.random.default_rng(episode.seed).uniform(-0.16, 0.16, points.shape)
+    _draw_way(axes, points, kinds)
+    axes.plot([], [], "s", color=TRIGGER, markeredgecolor=EDGE, markersize=9, label="trigger set")
 
 
 def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
@@ -132,7 +115,7 @@ def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
     if len(rescued):
         axes.plot(*rescued.T, "o", color=RESCUE, markersize=4, label="rescue")
     axes.plot(*points[0], "s", color=WAY, markersize=7, label="start")
-    axes.plot(*points[-1], "X", color=FAILURE, markersize=13, label="failure", markeredgecolor="white")
+    axes.plot(*points[-1], "X", color=DANGER, markersize=13, label="failure", markeredgecolor="white")
 
 
 def _draw_in_states(axes: Axes, episode: Episode) -> None:
@@ -154,7 +137,7 @@ def _draw_in_states(axes: Axes, episode: Episode) -> None:
             axes.plot(at, to, ":", color=RESCUE, linewidth=1)
             axes.plot(at[0], to[0], "o", color=RESCUE, markersize=6, label=None if k else "rescue")
     axes.plot(*((0, episode.start[0]) if flat else episode.start[:2]), "s", color=WAY, markersize=7, label="start")
-    axes.plot(x[-1], y[-1], "X", color=FAILURE, markersize=13, markeredgecolor="white", label="failure", zorder=5)
+    axes.plot(x[-1], y[-1], "X", color=DANGER, markersize=13, markeredgecolor="white", label="failure", zorder=5)
     axes.set(xlabel="step" if flat else "state[0]", ylabel="state[0]" if flat else "state[1]")
     if flat:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

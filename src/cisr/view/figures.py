@@ -1,12 +1,13 @@
-"""Figures of a comparison, drawn without a display."""
+"""Plots as pictures, painted with matplotlib and without a display."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
@@ -15,36 +16,44 @@ from matplotlib.ticker import MaxNLocator
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.experiments.compare import Comparison
-from cisr.experiments.statistics import standard_error
-from cisr.experiments.trajectories import Act, Trajectory, at_random, by_student, episode_seed, trajectory
+from cisr.experiments.trajectories import Act, at_random, by_student, episode_seed, trajectory
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import check_suffix, writing
-from cisr.training import UnitLog
 from cisr.training.apart import play_apart
-from cisr.view.svg import COLOURS, DANGER
+from cisr.view.plots import COLOURS, Band, Dot, Line, Plot, learning_curves, palette
+from cisr.view.state_plot import episodes_plot
 
-LINES = {"trigger": "#009E73", "reset": "#E69F00"}
-"""Colours of an intervention's lines in a state_plot, as in the paper's figure; others are grey."""
+LINES, EPISODES = COLOURS[2], (COLOURS[3], COLOURS[0], COLOURS[5])
+"""Colours of interventions and of episodes, where each intervention has a panel of its own."""
 
 
-def learning_curves(comparison: Comparison, *paths: Path) -> None:
-    """Success and return by unit, mean over students with a band of one standard error, into each of the files.
+def paint(axes: Axes, plot: Plot) -> None:
+    """A plot on matplotlib's axes; what has a label is for the legend."""
+    for mark in plot.marks:
+        match mark:
+            case Line(points=points, colour=colour, width=width, dash=dash):
+                style: Any = (0, tuple(float(length) / width for length in dash.split())) if dash else "-"
+                axes.plot(*np.array(points).T, color=colour, linewidth=width, linestyle=style, label=mark.label or None)
+            case Band(lows=lows, highs=highs, colour=colour) if lows:
+                (x, low), (_, high) = np.array(lows).T, np.array(highs).T
+                axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+            case Dot(at=at, colour=colour, crossed=crossed):
+                shape = "X" if crossed else "o"
+                axes.plot(*at, shape, color=colour, markersize=2 * mark.radius, label=mark.label or None)
+    axes.set(xlim=plot.x, ylim=plot.y, xlabel=plot.x_label, ylabel=plot.y_label, title=plot.title)
+    if plot.whole_x:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
 
-    Shows the deployments after each unit where there are any, otherwise what was seen in training.
-    """
-    logs = [unit for group in comparison.transcripts.values() for t in group for unit in t.units]
-    deployed = bool(logs) and all(unit.deployment is not None for unit in logs)
-    where = "deployed without a teacher" if deployed else "in training, under the teacher"
+
+def learning_figure(comparison: Comparison, *paths: Path) -> None:
+    """Success and return by unit, mean over students with a band of one standard error, into each of the files."""
+    plots, where = learning_curves(comparison.transcripts, palette(comparison.transcripts))
     figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _curves(left, comparison, lambda u: u.deployment.success if deployed and u.deployment else u.success)
-    _curves(right, comparison, lambda u: u.deployment.mean_return if deployed and u.deployment else u.mean_return)
-    left.set(ylabel=f"success, {where}", ylim=(-0.02, 1.02))
-    right.set(ylabel=f"return, {where}")
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
-    figure.suptitle(f"{comparison.title}, mean ± standard error over students")
+    for axes, plot in zip(figure.subplots(1, 2), plots, strict=False):
+        paint(axes, plot)
+    figure.suptitle(f"{comparison.title}, {where}, mean ± standard error over students")
     _save(figure, paths)
 
 
@@ -53,26 +62,18 @@ def check_picture(path: Path) -> None:
     check_suffix(path, [f".{kind}" for kind in sorted(FigureCanvasBase.filetypes)])
 
 
-def _save(figure: Figure, paths: Sequence[Path]) -> None:
+def _save(figure: Figure, paths: tuple[Path, ...]) -> None:
+    """With one legend for all panels, in which each label stands once."""
+    shown: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    if shown:
+        n = min(len(shown), 6)
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=n, frameon=False)
     for path in paths:
         with writing(path) as aside:
             figure.savefig(aside, dpi=150)
-
-
-def _curves(axes: Axes, comparison: Comparison, value: Callable[[UnitLog], float]) -> None:
-    for k, (label, transcripts) in enumerate(comparison.transcripts.items()):
-        rows = [[value(unit) for unit in t.units] for t in transcripts if t.error is None]
-        if not rows:
-            continue
-        data = np.array(rows)  # (students, units)
-        units = np.arange(1, data.shape[1] + 1)
-        mean, sem = data.mean(axis=0), np.array([standard_error(column) for column in data.T])
-        colour = COLOURS[k % len(COLOURS)]
-        axes.plot(units, mean, color=colour, label=label, linestyle="-" if k < len(COLOURS) else "--")
-        axes.fill_between(units, mean - sem, mean + sem, color=colour, alpha=0.2, linewidth=0)
-    axes.set_xlabel("interaction unit")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes: int = 3, seed: int = 0) -> None:
@@ -82,19 +83,16 @@ def rescues_figure(task: Task, *paths: Path, act: Act | None = None, n_episodes:
     """
     state_plot = check_state_plot(task)
     names = list(state_plot["interventions"])
-    columns = min(len(names), 2)
-    rows = -(-len(names) // columns)
-    figure = Figure(figsize=(5.6 * columns, 4.0 * rows + 0.3), layout="constrained")
-    for number, name in enumerate(names, 1):
-        axes = figure.add_subplot(rows, columns, number)
+    across = min(len(names), 2)
+    down = -(-len(names) // across)
+    figure = Figure(figsize=(5.6 * across, 4.0 * down + 0.3), layout="constrained")
+    for panel, name in enumerate(names, 1):
+        episodes = []
         for k in range(n_episodes):
             player = act or at_random(task, episode_seed(seed, k))
-            _episode(axes, trajectory(task, player, under=name, seed=episode_seed(seed, k)), COLOURS[(3, 0, 5)[k % 3]])
-        _state_plot(axes, state_plot, name)
-        axes.set_title(name)
-    handles, labels = axes.get_legend_handles_labels()
-    by_label = dict(zip(labels, handles, strict=True))
-    figure.legend(by_label.values(), by_label.keys(), loc="outside lower center", ncols=len(by_label), frameon=False)
+            episode = trajectory(task, player, under=name, seed=episode_seed(seed, k))
+            episodes.append((f"episode {k + 1}", EPISODES[k % len(EPISODES)], episode))
+        paint(figure.add_subplot(down, across, panel), episodes_plot(name, state_plot, {name: LINES}, episodes))
     _save(figure, paths)
 
 
@@ -114,35 +112,3 @@ def check_state_plot(task: Task) -> Mapping[str, Any]:
             "give it one in its Appearance, or do without this picture."
         )
     return task.appearance.state_plot
-
-
-def _state_plot(axes: Axes, state_plot: Mapping[str, Any], intervention: str) -> None:
-    for name, lines in state_plot["lines"].items():
-        for line in lines:
-            axes.plot(*np.array(line).T, color="#222222", linewidth=4, solid_capstyle="butt", label=name, zorder=2)
-    for name, lines in state_plot["interventions"][intervention].items():
-        for line in lines:
-            axes.plot(*np.array(line).T, color=LINES.get(name, "#888888"), linewidth=2, label=f"{name} line", zorder=1)
-    x, y = state_plot["limits"]
-    axes.set(xlim=x, ylim=y, xlabel=state_plot["axes"][0], ylabel=state_plot["axes"][1])
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _episode(axes: Axes, episode: Trajectory, colour: str) -> None:
-    """A line, a thin straight one for each rescue, and how it ended."""
-    for flight in episode.flights:
-        axes.plot(*np.array(flight).T, color=colour, linewidth=1.2, zorder=3)
-    for at, to in episode.rescues:
-        arrow = {"arrowstyle": "->", "color": "#444444", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", xy=to, xytext=at, arrowprops=arrow, zorder=4)
-        axes.plot(*at, marker="o", markersize=3.5, color="#444444", linestyle="", label="rescue", zorder=5)
-    axes.plot(
-        *episode.flights[-1][-1],
-        marker="X" if episode.failed else "o",
-        color=DANGER if episode.failed else "#222222",
-        markeredgecolor="white",
-        markersize=9,
-        linestyle="",
-        label=episode.outcome,
-        zorder=6,
-    )

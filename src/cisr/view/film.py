@@ -29,7 +29,8 @@ from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import writing
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
-from cisr.view.svg import DANGER
+from cisr.view.plots import DANGER
+from cisr.view.words import end_in_words
 
 if TYPE_CHECKING:
     import gymnasium
@@ -174,14 +175,14 @@ def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Tas
     """The cells side by side, each with its (curriculum, student) and how far it has come."""
     from PIL import Image, ImageDraw
 
-    columns = len(cells) if len(cells) <= 3 else math.ceil(math.sqrt(len(cells)))
-    rows = math.ceil(len(cells) / columns)
+    across = len(cells) if len(cells) <= 3 else math.ceil(math.sqrt(len(cells)))
+    down = math.ceil(len(cells) / across)
     height = CAPTION + max(frame.picture.height for frame in cells)
-    size = (columns * (CELL_WIDTH + 8) + 8, rows * (height + 8) + 8)
+    size = (across * (CELL_WIDTH + 8) + 8, down * (height + 8) + 8)
     whole = Image.new("RGB", (size[0] + size[0] % 2, size[1] + size[1] % 2), PAPER)  # films have even sides
     draw = ImageDraw.Draw(whole)
     for k, ((curriculum, student), frame) in enumerate(zip(labels, cells, strict=True)):
-        x, y = 8 + k % columns * (CELL_WIDTH + 8), 8 + k // columns * (height + 8)
+        x, y = 8 + k % across * (CELL_WIDTH + 8), 8 + k // across * (height + 8)
         heavy = _font(14, bold=True)
         draw.text((x, y), curriculum, fill=INK, font=heavy)
         draw.text((x + heavy.getlength(curriculum) + 8, y + 1), student, fill=FAINT, font=_font(12))
@@ -195,10 +196,8 @@ def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Tas
 
 def _said(frame: Frame, task: Task) -> tuple[str, str]:
     outcome = frame.last.outcome
-    if outcome is None:
-        return f"step {frame.step}, return {frame.last.total:,.1f}".replace("-", "−"), INK
     ink = BAD if outcome in task.dangers else GOOD if outcome == "success" else INK
-    return f"{outcome} after {frame.step} steps, return {frame.last.total:,.1f}".replace(" -", " −"), ink
+    return end_in_words(outcome, frame.step, frame.last.total), ink
 
 
 def _filmed(task: Task) -> gymnasium.Env[Any, Any]:

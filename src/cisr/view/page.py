@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
 
 from cisr.core.errors import ConfigError
 from cisr.experiments.compare import titled
 from cisr.store.meaning import making_sense_of
 from cisr.store.place import real_path
 from cisr.system.files import check_targets, write_text
+from cisr.view import grids, svg
 from cisr.view.commands import by_name, commands
-from cisr.view.comparison_section import comparison_section, curriculum_files, map_section, visits_section
-from cisr.view.contents import ComparisonRecord, Contents, read
-from cisr.view.reproduction_section import reproduction_section
-from cisr.view.safety_section import safety_section
+from cisr.view.comparison_section import comparison_section, reproduction_section
+from cisr.view.contents import Contents, read
+from cisr.view.plots import UNTAUGHT
+from cisr.view.rendering import render
+from cisr.view.state_plot import episodes_plot, lines_in_words
 from cisr.view.study_section import study_section
-from cisr.view.svg import esc
-from cisr.view.trajectory_section import state_plot_section, trajectory_section
+from cisr.view.words import VERDICT, promises, verdict_in_words
+
+MARKS = {"certified": "✓", "refuted": "✗"}
+ELSEWHERE = ("floor plan", "state plot", "student settings", "code")
+"""Settings that the page shows in another form, or that are too long to read."""
 
 
 def write_page(store: Path, out: Path | None = None) -> Path:
@@ -39,71 +47,66 @@ def page(contents: Contents) -> str:
     settings = contents.settings
     task = settings.get("task")
     title = titled(task, settings["scale"], settings.get("student")) if task else contents.source
-    sections = _sections(contents)
-    links = "".join(f'<a href="#part-{k}">{esc(name)}</a>' for k, (name, _) in enumerate(sections))
-    body = "".join(
-        f'<section id="part-{k}"><h2>{esc(name)}</h2>{text}</section>' for k, (name, text) in enumerate(sections)
-    )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{esc(title)}: report</title><style>{_asset('page.css')}</style></head><body>"
-        f'<h1>{esc(title)}</h1><p class="lead">{_lead(contents)}</p><nav>{links}</nav>{body}'
-        f"<script>{_asset('page.js')}</script></body></html>\n"
-    )
+    return render("page.html", title=title, lead=_lead(contents), sections=_sections(contents)) + "\n"
 
 
-def _sections(contents: Contents) -> list[tuple[str, str]]:
+def _sections(contents: Contents) -> list[tuple[str, Markup]]:
     """Headings and texts, those that have something to say."""
-    settings, colours = contents.settings, contents.colours()
-    definition = settings.get("definition", {})
-    n_units, constraints = definition.get("n_units", 0), definition.get("constraints", ("failures", "rescues"))
-    plan = settings.get("floor plan")
+    settings = contents.settings
     sections = []
     if contents.reproduction:
-        text = reproduction_section(contents.reproduction, colours, n_units, constraints)
-        text += _whereabouts(contents, contents.reproduction.pooled)
-        sections.append(("Reproduction", text))
+        sections.append(("Reproduction", reproduction_section(contents, contents.reproduction)))
     for record in contents.comparisons:
-        text = comparison_section(record, colours, n_units, constraints)
-        text += _whereabouts(contents, record)
-        sections.append(("Comparison" if record.name == "compare" else f"Comparison: {record.name}", text))
+        title = "Comparison" if record.name == "compare" else f"Comparison: {record.name}"
+        sections.append((title, comparison_section(contents, record)))
     for study in contents.studies:
         title = "The teacher's search" if study.name == "study" else f"The teacher's search: {study.name}"
-        sections.append((title, study_section(study, colours, n_units)))
+        sections.append((title, study_section(contents, study)))
     if contents.audit:
         sections.append(("Safety of the interventions", safety_section(contents.audit)))
-    if plan:
-        sections.append(("Map and trigger zones", map_section(plan, colours)))
+    if "floor plan" in settings:
+        sections.append(("Map and trigger zones", _zones(settings["floor plan"], contents.colours())))
     if "state plot" in settings:
-        sections.append(("Where interventions act", state_plot_section(settings["state plot"], colours)))
-    if failed := [t for t in contents.students if t.error]:
-        rows = "".join(f"<tr><td>{esc(t.name)}</td><td>{len(t.units)}</td><td>{esc(t.error)}</td></tr>" for t in failed)
-        head = "<tr><th>student</th><th>units done</th><th>error</th></tr>"
-        text = f'<table class="plain"><thead>{head}</thead><tbody>{rows}</tbody></table>'
-        text += (
-            '<p class="note">Counts elsewhere on this page are of finished units; the unit in which a student failed '
-        )
-        text += "is not in them.</p>"
-        sections.append(("Students that failed", text))
+        sections.append(("Where interventions act", _lines(settings["state plot"], contents.colours())))
+    if failed := [(t.name, len(t.units), t.error) for t in contents.students if t.error]:
+        sections.append(("Students that failed", render("failed.html", failed=failed)))
     if contents.students:
-        sections.append(("To run it again", _rerun(contents)))
+        sections.append(("To run it again", _again(contents)))
     return sections
 
 
-def _whereabouts(contents: Contents, record: ComparisonRecord) -> str:
-    """Where students went, on the map or the state plot that the task may have."""
-    plan, state_plot = contents.settings.get("floor plan"), contents.settings.get("state plot")
-    text = visits_section(record, plan["rows"]) if plan else ""
-    if state_plot:
-        text += trajectory_section(record, contents.trajectories, state_plot, contents.colours())
-    return text
+def safety_section(audit: Mapping[str, Any]) -> Markup:
+    """What the audit said of each intervention before training began."""
+    verdicts = []
+    for verdict in audit["interventions"]:
+        name, status, *reasons = verdict_in_words(verdict)
+        verdicts.append((name, f"{MARKS.get(verdict['status'], '?')} {status}", *reasons))
+    return render("safety.html", heads=VERDICT, verdicts=verdicts, promises=promises(audit))
+
+
+def _zones(plan: Mapping[str, Any], colours: Mapping[str, str]) -> Markup:
+    """Where each intervention triggers."""
+    zones: Mapping[str, Sequence[int]] = plan["zones"]
+    order = {name: k for k, name in enumerate(colours)}
+    drawn = []
+    for name in sorted(zones, key=lambda name: order.get(name, len(order))):
+        title, shade = f"{name}: {len(set(zones[name]))} trigger tiles", colours.get(name, UNTAUGHT) + "80"
+        drawn.append(grids.drawn(grids.zone_grid(title, plan["rows"], set(zones[name]), name, shade)))
+    return render("where.html", drawn=drawn, grids=True)
+
+
+def _lines(state_plot: Mapping[str, Any], colours: Mapping[str, str]) -> Markup:
+    """Where each intervention triggers and where it puts students."""
+    shown = {name: colours.get(name, UNTAUGHT) for name in state_plot["interventions"]}
+    plots = [episodes_plot(name, state_plot, {name: colour}) for name, colour in shown.items()]
+    drawn = [svg.drawn(plot, height=320) for plot in plots]
+    return render("where.html", drawn=drawn, grids=False, lines=lines_in_words(state_plot))
 
 
 def _lead(contents: Contents) -> str:
     students = contents.students
     if not students:
-        return f"The store {esc(contents.source)} holds no students yet: there is nothing to report."
+        return f"The store {contents.source} holds no students yet: there is nothing to report."
     done = sum(t.deployment is not None for t in students)
     failed = sum(t.error is not None for t in students)
     units = [unit for t in students for unit in t.units]
@@ -121,37 +124,25 @@ def _lead(contents: Contents) -> str:
         known, unknown = sum(n for n in broken if n is not None), broken.count(None)
         said += f" In units that an error ended: {known:,} failures"
         said += f", and those of {unknown} students that nobody knows." if unknown else "."
-    return esc(f"{said} From the store {contents.source}.")
+    return f"{said} From the store {contents.source}."
 
 
-def _rerun(contents: Contents) -> str:
+def _again(contents: Contents) -> Markup:
     settings = {**contents.settings, **{f"run {name}": run for name, run in contents.runs.items()}}
     made = settings.pop("made with", {})
-    versions = "".join(f"<tr><td>{esc(name)}</td><td>{esc(version)}</td></tr>" for name, version in made.items())
     configs = {json.dumps(t.config.to_json(), sort_keys=True): t.config.to_json() for t in contents.students}
-    rows = "".join(
-        f"<tr><td>{esc(name)}</td><td>{esc(_plain(value))}</td></tr>"
-        for name, value in sorted(settings.items())
-        if name not in ("floor plan", "state plot", "student settings", "code")
-    )
-    drawn = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
-    student = json.dumps(next(iter(configs.values())), indent=2)
-    groups = [group for record in contents.comparisons for group in record.groups]
-    files = curriculum_files(group for group in groups if not by_name(contents, group))
-    return (
-        f"<p>Commands, as far as the store tells:</p><pre>{esc(commands(contents))}</pre>"
-        '<p class="note">The same numbers come out on the same machine, backend and versions; others round differently.'
-        "</p>"
-        + (f"<details><summary>Curriculum files that the commands name</summary>{files}</details>" if files else "")
-        + f'<h3>Made with</h3><table class="plain"><tbody>{versions}</tbody></table>'
-        f'<h3>Settings</h3><table class="plain"><tbody>{rows}</tbody></table>'
-        f"<details><summary>Settings of a student{drawn}</summary><pre>{esc(student)}</pre></details>"
+    population = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
+    groups = [group for record in contents.comparisons for group in record.groups if not by_name(contents, group)]
+    return render(
+        "again.html",
+        commands=commands(contents),
+        files=[(group.label, json.dumps(dict(group.curriculum), indent=2)) for group in groups],
+        made=made.items(),
+        settings=[(name, _plain(value)) for name, value in sorted(settings.items()) if name not in ELSEWHERE],
+        whose=f"Settings of a student{population}",
+        student=json.dumps(next(iter(configs.values())), indent=2),
     )
 
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _asset(name: str) -> str:
-    return (resources.files("cisr.view") / "assets" / name).read_text(encoding="utf-8")

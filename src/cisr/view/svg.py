@@ -1,68 +1,62 @@
-"""Drawing by hand: the few SVG pieces that the report's figures are made of. Everything here returns text."""
+"""Drawing for the page: the few SVG elements that its figures are made of, and plots painted with them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import Any
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Distinguishable by colour-blind readers (Okabe and Ito); the last, grey, stands for `none`."""
+from markupsafe import Markup, escape
 
-DANGER = "#b00020"
+from cisr.view.plots import Band, Dot, Line, Plot, Point
 
-
-def esc(text: object) -> str:
-    """Text that is safe between tags and inside quoted attributes."""
-    return escape(str(text), quote=True)
+GRID, AXIS, INK = "#e4e4e4", "#555", "#444"
 
 
-def svg(width: float, height: float, body: Iterable[str], label: str) -> str:
+def element(name: str, *inside: str, hover: str = "", **attributes: Any) -> Markup:
+    """An element; what is empty is left out of its attributes, `_` in their names stands for a dash."""
+    said = "".join(
+        f' {key.replace("_", "-")}="{escape(f"{round(value, 1):g}" if isinstance(value, float) else value)}"'
+        for key, value in attributes.items()
+        if value not in ("", None)
+    )
+    title = [element("title", hover)] if hover else []
+    return Markup(f"<{name}{said}>{Markup().join([*title, *inside])}</{name}>")
+
+
+def svg(width: float, height: float, body: Iterable[Markup], label: str) -> Markup:
     """A figure that scales with its column; `label` is read out by screen readers."""
-    return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" '
-        f'aria-label="{esc(label)}">{"".join(body)}</svg>'
+    box = f"0 0 {width:g} {height:g}"
+    return element("svg", *body, viewBox=box, width=float(width), height=float(height), role="img", aria_label=label)
+
+
+def text(x: float, y: float, words: str | int, *, anchor: str = "start", turn: float = 0, **style: Any) -> Markup:
+    turned = f"rotate({turn:g} {x:.1f} {y:.1f})" if turn else ""
+    return element(
+        "text", str(words) if isinstance(words, int) else words, x=x, y=y, text_anchor=anchor, transform=turned, **style
     )
 
 
-def text(x: float, y: float, words: object, *, anchor: str = "start", turn: float = 0, **style: str) -> str:
-    turned = f' transform="rotate({turn:g} {x:.1f} {y:.1f})"' if turn else ""
-    extra = "".join(f' {name.replace("_", "-")}="{esc(value)}"' for name, value in style.items())
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turned}{extra}>{esc(words)}</text>'
-
-
-def rect(x: float, y: float, width: float, height: float, fill: str, *, hover: str = "", stroke: str = "none") -> str:
-    shape = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}" stroke="{stroke}"'
-    return f"{shape}><title>{esc(hover)}</title></rect>" if hover else f"{shape}/>"
+def rect(x: float, y: float, width: float, height: float, fill: str, *, hover: str = "", stroke: str = "") -> Markup:
+    return element("rect", x=x, y=y, width=float(width), height=float(height), fill=fill, stroke=stroke, hover=hover)
 
 
 def segment(
-    x1: float, y1: float, x2: float, y2: float, colour: str = "#555", *, width: float = 1, dash: str = ""
-) -> str:
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
-        f'stroke-width="{width:g}"{dashed}/>'
-    )
+    x1: float, y1: float, x2: float, y2: float, colour: str = AXIS, *, width: float = 1, dash: str = ""
+) -> Markup:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=colour, stroke_width=width, stroke_dasharray=dash)
 
 
-def dot(x: float, y: float, colour: str, *, hollow: bool = False, radius: float = 2.5, hover: str = "") -> str:
+def dot(x: float, y: float, colour: str, *, hollow: bool = False, radius: float = 2.5, hover: str = "") -> Markup:
     fill = "#fff" if hollow else colour
-    title = f"<title>{esc(hover)}</title>" if hover else ""
-    return (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}" stroke="{colour}" stroke-width="1.5">'
-        f"{title}</circle>"
-    )
+    return element("circle", cx=x, cy=y, r=radius, fill=fill, stroke=colour, stroke_width=1.5, hover=hover)
 
 
-def cross(x: float, y: float, colour: str, *, size: float = 4, hover: str = "") -> str:
-    title = f"<title>{esc(hover)}</title>" if hover else ""
+def cross(x: float, y: float, colour: str, *, size: float = 4, hover: str = "") -> Markup:
     span = 2 * size
-    return (
-        f'<path d="M{x - size:.1f} {y - size:.1f}l{span:g} {span:g}m0 {-span:g}l{-span:g} {span:g}" '
-        f'stroke="{colour}" stroke-width="2" fill="none">{title}</path>'
-    )
+    lines = f"M{x - size:.1f} {y - size:.1f}l{span:g} {span:g}m0 {-span:g}l{-span:g} {span:g}"
+    return element("path", d=lines, stroke=colour, stroke_width=2, fill="none", hover=hover)
 
 
 def ticks(low: float, high: float, *, about: int = 5, whole: bool = False) -> list[float]:
@@ -77,21 +71,10 @@ def ticks(low: float, high: float, *, about: int = 5, whole: bool = False) -> li
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def number(value: float) -> str:
+def short(value: float) -> str:
     """A number for a figure: three digits, thousands apart."""
     shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return shown.replace("-", "−")
-
-
-def padded(values: Iterable[float], *, least: float = 1e-9) -> tuple[float, float]:
-    """A range that shows all finite values with some air; one unit around a single value."""
-    finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
-    low, high = min(finite), max(finite)
-    if high - low < least:
-        air = 0.5 if low == 0 else abs(low) * 0.5
-        return low - air, high + air
-    air = 0.05 * (high - low)
-    return low - air, high + air
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,36 +90,62 @@ class Frame:
     top: float = 28
     bottom: float = 44
 
+    @property
+    def floor(self) -> float:
+        return self.height - self.bottom
+
     def across(self, x: float) -> float:
         low, high = self.x
         return self.left + (x - low) / (high - low) * (self.width - self.left - self.right)
 
     def down(self, y: float) -> float:
         low, high = self.y
-        return self.height - self.bottom - (y - low) / (high - low) * (self.height - self.top - self.bottom)
+        return self.floor - (y - low) / (high - low) * (self.floor - self.top)
 
-    def axes(self, title: str, x_label: str, y_label: str, *, whole_x: bool = False) -> str:
-        floor, left, right = self.height - self.bottom, self.left, self.width - self.right
-        parts = [text(left, 16, title, font_weight="600")]
+    def x_axis(self, label: str, *, about: int = 5, whole: bool = False, grid: bool = False) -> Markup:
+        parts = []
+        for tick in ticks(*self.x, about=about, whole=whole):
+            x = self.across(tick)
+            parts += [segment(x, self.top, x, self.floor, GRID)] if grid else []
+            parts += [segment(x, self.floor, x, self.floor + 4)]
+            parts += [text(x, self.floor + 17, short(tick), anchor="middle", fill=INK)]
+        parts.append(segment(self.left, self.floor, self.width - self.right, self.floor))
+        middle = (self.left + self.width - self.right) / 2
+        return Markup().join([*parts, text(middle, self.height - 6, label, anchor="middle")])
+
+    def y_axis(self, label: str) -> Markup:
+        parts = []
         for y in ticks(*self.y):
-            parts += [segment(left, self.down(y), right, self.down(y), "#e4e4e4")]
-            parts += [text(left - 6, self.down(y) + 4, number(y), anchor="end", fill="#444")]
-        for x in ticks(*self.x, about=8 if whole_x else 5, whole=whole_x):
-            parts += [segment(self.across(x), floor, self.across(x), floor + 4)]
-            parts += [text(self.across(x), floor + 17, number(x), anchor="middle", fill="#444")]
-        parts += [segment(left, floor, right, floor), segment(left, self.top, left, floor)]
-        parts += [text((left + right) / 2, self.height - 6, x_label, anchor="middle")]
-        parts += [text(13, (self.top + floor) / 2, y_label, anchor="middle", turn=-90)]
-        return "".join(parts)
+            parts.append(segment(self.left, self.down(y), self.width - self.right, self.down(y), GRID))
+            parts.append(text(self.left - 6, self.down(y) + 4, short(y), anchor="end", fill=INK))
+        parts.append(segment(self.left, self.top, self.left, self.floor))
+        return Markup().join([*parts, text(13, (self.top + self.floor) / 2, label, anchor="middle", turn=-90)])
 
-    def line(self, xs: Sequence[float], ys: Sequence[float], colour: str, *, width: float = 2, dash: str = "") -> str:
-        points = [f"{self.across(x):.1f},{self.down(y):.1f}" for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        return f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashed}/>'
+    def spots(self, points: Sequence[Point]) -> str:
+        return " ".join(f"{self.across(x):.1f},{self.down(y):.1f}" for x, y in points)
 
-    def band(self, xs: Sequence[float], lows: Sequence[float], highs: Sequence[float], colour: str) -> str:
-        there = [(x, y) for x, y in zip(xs, highs, strict=True) if math.isfinite(y)]
-        back = [(x, y) for x, y in zip(xs, lows, strict=True) if math.isfinite(y)][::-1]
-        bottom, top = self.y
-        points = [f"{self.across(x):.1f},{self.down(min(max(y, bottom), top)):.1f}" for x, y in there + back]
-        return f'<polygon points="{" ".join(points)}" fill="{colour}" fill-opacity="0.18"/>'
+    def mark(self, mark: Line | Band | Dot) -> Markup:
+        look: dict[str, Any]
+        match mark:
+            case Line(points=points, colour=colour, width=width, dash=dash):
+                look = {"stroke": colour, "stroke_width": width, "stroke_dasharray": dash}
+                return element("polyline", points=self.spots(points), fill="none", **look)
+            case Band(lows=lows, highs=highs, colour=colour):
+                low, high = self.y
+                edge = [(x, min(max(y, low), high)) for x, y in (*highs, *reversed(lows))]
+                return element("polygon", points=self.spots(edge), fill=colour, fill_opacity="0.18")
+            case Dot(at=(x, y), crossed=True):
+                return cross(self.across(x), self.down(y), mark.colour, hover=mark.hover)
+            case Dot(at=(x, y)):
+                look = {"hollow": mark.hollow, "radius": mark.radius, "hover": mark.hover}
+                return dot(self.across(x), self.down(y), mark.colour, **look)
+
+
+def drawn(plot: Plot, **size: float) -> Markup:
+    """A plot of some size."""
+    frame = Frame(x=plot.x, y=plot.y, **size)
+    parts = [text(frame.left, 16, plot.title, font_weight="600")] if plot.title else []
+    parts += [frame.y_axis(plot.y_label)]
+    parts += [frame.x_axis(plot.x_label, about=8 if plot.whole_x else 5, whole=plot.whole_x)]
+    parts += [frame.mark(mark) for mark in plot.marks]
+    return svg(frame.width, frame.height, parts, plot.title)

@@ -1,182 +1,295 @@
-"""Comparisons as tables for the terminal."""
+"""Tables as data: what stands in each cell, for the terminal, the page, LaTeX (booktabs) and CSV alike."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import TypeVar
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
-from cisr.experiments.compare import LEARNED, MEASURES, Comparison, Row
+from cisr.core.publication import PublishedRow
+from cisr.experiments.compare import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduce import Reproduction
-from cisr.experiments.reproduced import PAPERS_NUMBERS, measures
+from cisr.experiments.reproduced import PAPERS_NUMBERS, ReproducedRow
 from cisr.experiments.statistics import Estimate, Share
-from cisr.view.words import missing, where_deployed
+from cisr.view import words
+from cisr.view.words import counted, fixed, interval, missing, p_value, students_in_words
+
+T = TypeVar("T")
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "–": "--",
+    "−": "$-$",
+    "±": r"$\pm$",
+    **{letter: "\\" + letter for letter in "&%$#_{}"},
+}
+PARTS = ("mean", "sem", "low", "high", "median")
 
 
-def comparison_table(comparison: Comparison) -> Table:
-    table = _empty(
-        f"{comparison.title}: mean ± standard error over students [95 % interval]",
-        "Intervals hold whatever the distribution; means that have none, such as returns, are shown without.\n"
-        f"failed to learn: success below {LEARNED} once deployed; the others' success beside it.\n"
-        "failures: visits to danger, per student in training (and how many had any), per episode once deployed.\n"
-        f"Deployed {where_deployed(comparison.deployed_under)}.",
+def latex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def csv_line(values: Sequence[object]) -> str:
+    """None, which is unknown, is left empty."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    text: str
+    value: float | str | None
+    """What it is sorted by; None comes last."""
+    csv: tuple[object, ...]
+    below: str = ""
+    """In small type, and not in LaTeX: an interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    head: str
+    csv: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    over: str = ""
+    """A heading above those of several columns."""
+    beneath: bool = False
+    """Whether a terminal, which is narrow, shows it under the column before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    name: str
+    columns: tuple[Column, ...]
+    caption: str = ""
+
+    @property
+    def rows(self) -> list[tuple[Cell, ...]]:
+        return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    @property
+    def over(self) -> list[tuple[str, int]]:
+        """The headings above, and over how many columns each stands; empty where there are none."""
+        spans = [(over, len(list(columns))) for over, columns in groupby(column.over for column in self.columns)]
+        return spans if len(spans) > 1 else []
+
+    @property
+    def csv_head(self) -> str:
+        return csv_line([name for column in self.columns for name in column.csv])
+
+    @property
+    def latex_head(self) -> str:
+        heads, over, rules, at = " & ".join(latex(column.head) for column in self.columns), [], "", 1
+        for head, n in self.over:
+            over.append(rf"\multicolumn{{{n}}}{{c}}{{{latex(head)}}}")
+            rules += rf"\cmidrule(lr){{{at}-{at + n - 1}}}" if head else ""
+            at += n
+        if over:
+            heads = f"{' & '.join(over)} \\\\\n{rules}\n{heads}"
+        return f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}\n\\toprule\n{heads} \\\\\n\\midrule"
+
+
+def latex_row(row: Sequence[Cell]) -> str:
+    return " & ".join(latex(cell.text) for cell in row) + r" \\"
+
+
+def csv_row(row: Sequence[Cell]) -> str:
+    return csv_line([value for cell in row for value in cell.csv])
+
+
+def word(text: str) -> Cell:
+    return Cell(text=text, value=text, csv=(text,))
+
+
+def number(value: float | None, digits: int, *, sign: str = "") -> Cell:
+    return Cell(text=fixed(value, digits, sign=sign), value=value, csv=(value,))
+
+
+def uncertain(mean: float | None, sem: float | None, digits: int) -> Cell:
+    return Cell(text=words.uncertain(mean, sem, digits), value=mean, csv=(mean, sem))
+
+
+def spread(e: Estimate, digits: int) -> Cell:
+    return uncertain(e.mean, e.sem, digits)
+
+
+def estimated(e: Estimate, digits: int) -> Cell:
+    csv = (e.mean, e.sem, e.low, e.high, e.median)
+    return replace(spread(e, digits), below=interval(e.low, e.high), csv=csv)
+
+
+def share(s: Share | None) -> Cell:
+    if s is None:
+        return Cell(text=counted(s), value=None, csv=(None,) * 4)
+    return Cell(text=counted(s), value=s.share, csv=(s.count, s.of, s.low, s.high), below=interval(s.low, s.high))
+
+
+def with_unknown(cell: Cell, unknown: int) -> Cell:
+    """Says of how many students a number is not known."""
+    return replace(cell, text=missing(cell.text, unknown), csv=(*cell.csv, unknown))
+
+
+def column(of: Sequence[T], head: str, cell: Callable[[T], Cell], *csv: str, **more: str | bool) -> Column:
+    """A cell for each of some things; in CSV it goes by its heading, unless that is told."""
+    return Column(head=head, csv=csv or (head,), cells=tuple(map(cell, of)), **more)  # type: ignore[arg-type]
+
+
+def comparison_table(rows: Sequence[Row], name: str = "compare") -> Table:
+    """How the students of each curriculum did, training and deployment apart."""
+    training, deployed = "in training", "deployed"
+
+    def estimates(head: str, what: str, digits: int, of: Callable[[Row], Estimate | None], over: str) -> Column:
+        parts = (f"{what}_{part}" for part in PARTS)
+        return column(rows, head, lambda row: estimated(of(row) or Estimate(), digits), *parts, over=over)
+
+    def shares(head: str, what: str, of: Callable[[Row], Share | None], over: str, *, beneath: bool = False) -> Column:
+        parts = (what, f"{what}_of", f"{what}_low", f"{what}_high")
+        return column(rows, head, lambda row: share(of(row)), *parts, over=over, beneath=beneath)
+
+    def failures(row: Row) -> Cell:
+        return with_unknown(estimated(row.training_failures, 1), row.unknown_failures)
+
+    columns = (
+        column(rows, "curriculum", lambda row: word(row.curriculum)),
+        column(rows, "failures", failures, *(f"training_failures_{p}" for p in (*PARTS, "unknown")), over=training),
+        shares("with any", "students_with_failures", lambda row: row.students_with_failures, training, beneath=True),
+        estimates("rescues", "rescues", 0, lambda row: row.rescues, training),
+        estimates("success", "success", 3, lambda row: row.success, deployed),
+        shares("failed to learn", "failed_to_learn", lambda row: row.failed_to_learn, deployed, beneath=True),
+        estimates("the others", "learned", 3, lambda row: row.learned, deployed),
+        estimates("return", "mean_return", 2, lambda row: row.mean_return, deployed),
+        estimates("failures", "deployment_failures", 3, lambda row: row.deployment_failures, deployed),
+        column(rows, "students", _students, "students", "finished", "policies"),
     )
-    table.add_column("curriculum", no_wrap=True)
-    headings = (
-        *("success", "failed\nto learn", "the others'\nsuccess", "return"),
-        *("training\nfailures", "rescues", "deployed\nfailures", "students"),
+    classes = " Where every teacher found a curriculum of its own, its class is one value of the means."
+    caption = (
+        "Mean ± standard error over students, and 95 % intervals that hold whatever the distribution: of means in "
+        "[0, 1] by betting, of shares exactly (Clopper–Pearson). Returns and counts have no such interval. Failures "
+        "are visits to danger: in training a count per student, finished or not, with how many students had any; "
+        "deployed a rate per episode. All else: students that finished. Failed to learn: success below "
+        f"{LEARNED}; the others' success beside it.{classes if any(row.policies > 1 for row in rows) else ''}"
     )
-    for heading in headings:
-        table.add_column(heading, justify="right")  # a narrow terminal wraps numbers: cut off they would be others
-    for row in comparison.rows:
-        failures = shown(row.training_failures, 1 if 0 < row.training_failures.mean < 100 else 0)
-        failures = missing(failures, row.unknown_failures, before="\n")
-        table.add_row(
-            row.curriculum,
-            shown(row.success, 3),
-            "–" if row.failed_to_learn is None else counted(row.failed_to_learn),
-            "–" if row.learned is None else shown(row.learned, 3),
-            shown(row.mean_return, 1 if abs(row.mean_return.mean) >= 100 else 2),
-            f"{failures}\nin {counted(row.students_with_failures)}",
-            shown(row.rescues, 0),
-            shown(row.deployment_failures, 3),
-            _students(row),
+    return Table(name=name, columns=columns, caption=caption)
+
+
+def _students(row: Row) -> Cell:
+    return Cell(text=students_in_words(row), value=row.students, csv=(row.students, row.finished, row.policies))
+
+
+def differences_table(differences: Sequence[Difference], name: str = "differences") -> Table:
+    """What chance alone may explain."""
+
+    def sizes(d: Difference) -> Cell:
+        return Cell(text=f"{d.sizes[0]}, {d.sizes[1]}", value=sum(d.sizes), csv=d.sizes)
+
+    def gain(d: Difference) -> Cell:
+        cell = number(d.gain, MEASURES[d.measure], sign="+")
+        return replace(cell, below=interval(d.low, d.high, sign="+"), csv=(d.gain, d.low, d.high))
+
+    def chance(p: float | None) -> Cell:
+        return Cell(text=p_value(p), value=p, csv=(p,))
+
+    columns = (
+        column(differences, "measure", lambda d: word(d.measure.replace("_", " "))),
+        column(differences, "curriculum", lambda d: word(d.group)),
+        column(differences, "against", lambda d: word(d.others)),
+        column(differences, "values", sizes, "values", "values_against"),
+        column(differences, "mean", lambda d: number(d.means[0], MEASURES[d.measure])),
+        column(
+            differences, "other mean", lambda d: number(d.means[1], MEASURES[d.measure]), "other_mean", beneath=True
+        ),
+        column(differences, "difference", gain, "difference", "low", "high"),
+        column(differences, "p (means)", lambda d: chance(d.p_mean), "p_mean"),
+        column(differences, "p (ranks)", lambda d: chance(d.p_rank), "p_rank", beneath=True),
+        column(differences, "told apart", lambda d: word(d.told_apart), "told_apart"),
+    )
+    caption = (
+        "Difference of the means, for success with its 95 % interval, not corrected. p: how often dealing the same "
+        "values into two groups anew parts their means as far, or their ranks (Mann–Whitney), which a few students "
+        "that learned nothing hardly move; with Holm's correction over the rows of a measure. Too few: no values "
+        "could have told groups of these sizes apart."
+    )
+    return Table(name=name, columns=columns, caption=caption)
+
+
+def reproduction_table(
+    rows: Sequence[ReproducedRow], pooled: Sequence[Row], *, repetitions: int, students: int, ours: bool
+) -> Table:
+    """Our numbers beside the paper's: what every paper has, and the outcomes that this one tells."""
+
+    def beside(
+        name: str,
+        digits: int,
+        here: Callable[[ReproducedRow], Estimate],
+        there: Callable[[PublishedRow], tuple[float, float] | None],
+    ) -> tuple[Column, Column]:
+        counted = name == "training failures"
+        csv, parts = name.replace(" ", "_"), ("mean", "sem", "unknown") if counted else ("mean", "sem")
+
+        def own(row: ReproducedRow) -> Cell:
+            cell = spread(here(row), digits)
+            return with_unknown(cell, row.unknown_failures) if counted else cell
+
+        def papers(row: ReproducedRow) -> Cell:
+            mean, sem = (there(row.published) if row.published else None) or (None, None)
+            return uncertain(mean, sem, digits)
+
+        return (
+            column(rows, "ours", own, *(f"{csv}_ours_{part}" for part in parts), over=name),
+            column(rows, "paper", papers, f"{csv}_paper_mean", f"{csv}_paper_sem", over=name, beneath=True),
         )
-    return table
+
+    def outcome(name: str) -> tuple[Column, Column]:
+        return beside(name, 3, lambda row: row.outcomes.get(name, Estimate()), lambda paper: paper.outcomes.get(name))
+
+    told = dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes)
+    columns = (
+        column(rows, "curriculum", lambda row: word(row.curriculum)),
+        *beside("success", 3, lambda row: row.success, lambda paper: paper.success),
+        *(one for name in told for one in outcome(name)),
+        *beside("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
+        *beside("return", return_digits(rows), lambda row: row.mean_return, lambda paper: paper.mean_return),
+    )
+    finished, wanted = sum(row.finished for row in pooled), repetitions * students * len(rows)
+    unfinished = "" if finished == wanted else f", of whom {finished} of {wanted} have finished"
+    caption = (
+        "Mean ± standard error; ours over repetitions, each with a teacher of its own and new students under every "
+        f"curriculum: {repetitions} × {students} students in a row{unfinished}. Failures are visits to danger, per "
+        f"student. A dash: there is no such number.{f' {PAPERS_NUMBERS}' if ours else ''}"
+    )
+    return Table(name="reproduction", columns=columns, caption=caption)
 
 
-def reproduction_table(reproduction: Reproduction) -> Table:
-    """Ours beside the paper's, mean ± standard error over repetitions."""
-    finished, students = (
-        sum(getattr(row, what) for row in reproduction.comparison.rows) for what in ("finished", "students")
-    )
-    table = _empty(
-        f"{reproduction.title}: mean ± standard error over {reproduction.repetitions} teachers, "
-        f"{reproduction.students} students each",
-        "\n".join(
-            [
-                *([PAPERS_NUMBERS] if reproduction.ours else []),
-                *(
-                    []
-                    if finished == students
-                    else [f"{finished} of {students} students finished; the others are left out."]
-                ),
-            ]
-        )
-        or None,
-    )
-    table.add_column("curriculum", no_wrap=True)
-    columns = measures(reproduction.rows)
-    stacked = len(columns) > 3  # too many for a terminal's width
-    for measure in columns:
-        heading = measure.name.replace("training ", "training\n")
-        for words in (f"{heading}\n(paper)",) if stacked else (heading, "paper"):
-            table.add_column(words, justify="right", no_wrap=True)
-    for k, row in enumerate(reproduction.rows):
-        cells: list[str] = []
-        for _, digits, both, unknown in columns:
-            ours, theirs = both[k]
-            here = missing(_spread(ours, digits), unknown[k])
-            paper = f"{theirs[0]:,.{digits}f} ± {theirs[1]:,.{digits}f}" if theirs else ""
-            cells += [f"{here}\n({paper})" if paper else here] if stacked else [here, paper]
-        table.add_row(row.curriculum, *cells)
-    return table
+def return_digits(rows: Sequence[ReproducedRow]) -> int:
+    """As many as the paper needs."""
+    return 1 if any(abs(row.published.mean_return[0]) >= 100 for row in rows if row.published) else 3
 
 
 def ways_table(papers: Reproduction, ours: Reproduction) -> Table:
     """The paper's students and teachers beside ours, under the curricula that both have."""
-    table = _empty(
-        f"The paper's way and ours: mean ± standard error over {papers.repetitions} teachers",
-        f"failed to learn: success below {LEARNED} once deployed, of all students.",
-    )
-    table.add_column("curriculum", no_wrap=True)
-    for heading in ("success", "return", "failed to learn"):
-        for way in ("the paper's way", "our way"):
-            table.add_column(f"{heading},\n{way}", justify="right", no_wrap=True)
-    digits = 1 if any(abs(row.mean_return.mean) >= 100 for row in papers.rows) else 3
-    rows = [{row.curriculum: row for row in way.rows} for way in (papers, ours)]
-    pooled = [{row.curriculum: row for row in way.comparison.rows} for way in (papers, ours)]
-    for label in (label for label in rows[0] if label in rows[1]):
-        table.add_row(
-            label,
-            *(_spread(way[label].success, 3) for way in rows),
-            *(_spread(way[label].mean_return, digits) for way in rows),
-            *(_out_of(way[label].failed_to_learn) for way in pooled),
-        )
-    return table
-
-
-def differences_table(differences: Sequence[Difference], title: str) -> Table:
-    """Which groups of students chance alone may explain."""
-    table = _empty(
-        f"{title}: difference of the means [95 % interval, not corrected]",
-        "p: how often dealing the same values into two groups anew parts their means as far, or their ranks\n"
-        "(Mann-Whitney); with Holm's correction over the lines of a measure. Only shares have an interval.",
-    )
-    for heading in ("curriculum", "against"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("mean", "other mean", "difference", "p (means)", "p (ranks)"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("told apart", no_wrap=True)
-    before = ""
-    for d in differences:
-        form = f",.{MEASURES[d.measure]}f"
-        interval = "" if math.isnan(d.low) else f" [{d.low:+{form}}, {d.high:+{form}}]"
-        if d.measure != before:
-            table.add_row(f"{d.measure.replace('_', ' ')}:")
-        table.add_row(
-            f"  {d.group} ({d.sizes[0]})",
-            f"{d.others} ({d.sizes[1]})",
-            *(_number(mean, form) for mean in d.means),
-            _number(d.gain, "+" + form) + interval,
-            *(_number(p, ".2g") for p in (d.p_mean, d.p_rank)),
-            d.told_apart,
-        )
-        before = d.measure
-    return table
-
-
-def shown(estimate: Estimate, digits: int) -> str:
-    return _spread(estimate, digits) + _interval(estimate.low, estimate.high)
-
-
-def counted(share: Share) -> str:
-    return f"{share.count} of {share.of}{_interval(share.low, share.high)}"
-
-
-def _out_of(share: Share | None) -> str:
-    return "–" if share is None else f"{share.count} of {share.of}"
-
-
-def _interval(low: float, high: float) -> str:
-    """Two digits, rounded outwards: they are wide."""
-    return "" if math.isnan(low) else f"\n[{math.floor(100 * low) / 100:.2f}, {math.ceil(100 * high) / 100:.2f}]"
-
-
-def _spread(estimate: Estimate, digits: int) -> str:
-    if math.isnan(estimate.mean):
-        return "–"
-    return f"{estimate.mean:,.{digits}f}" + ("" if math.isnan(estimate.sem) else f" ± {estimate.sem:,.{digits}f}")
-
-
-def _students(row: Row) -> str:
-    return str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"
-
-
-def _number(value: float, form: str) -> str:
-    return "–" if math.isnan(value) else format(value, form)
-
-
-def _empty(title: str, caption: str | None = None) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        caption=caption,
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    ways = {"the paper's way": papers, "our way": ours}
+    rows = {way: {row.curriculum: row for row in made.rows} for way, made in ways.items()}
+    pooled = {way: {row.curriculum: row for row in made.comparison.rows} for way, made in ways.items()}
+    both = [row.curriculum for row in papers.rows if row.curriculum in rows["our way"]]
+    digits = return_digits(papers.rows)
+    cells: dict[str, Callable[[str, str], Cell]] = {
+        "success": lambda way, label: spread(rows[way][label].success, 3),
+        "return": lambda way, label: spread(rows[way][label].mean_return, digits),
+        "failed to learn": lambda way, label: replace(share(pooled[way][label].failed_to_learn), below=""),
+    }
+    columns = [
+        column(both, way, partial(cell, way), f"{what} {way}", over=what)
+        for what, cell in cells.items()
+        for way in ways
+    ]
+    caption = f"Failed to learn: success below {LEARNED} once deployed, of all students."
+    return Table(name="ways", columns=(column(both, "curriculum", word), *columns), caption=caption)
