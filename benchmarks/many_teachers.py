@@ -22,12 +22,14 @@ from typing import Any
 
 from rich.console import Console
 
-from cisr.cli.comparing import parse_curricula
+from cisr.cli.naming import parse_curricula
 from cisr.core.errors import CisrError, ConfigError
 from cisr.core.task import Task
-from cisr.experiments.compare import LEARNED, register
+from cisr.experiments.compare import register
+from cisr.experiments.comparison import LEARNED
 from cisr.experiments.reproduced import reproduced_row, told_apart
-from cisr.experiments.study import Study, random_teacher, run_together
+from cisr.experiments.search import random_teacher
+from cisr.experiments.study import Study, run_together
 from cisr.store import Store
 from cisr.store.runs import begin, deployed
 from cisr.tasks import get_task
@@ -44,23 +46,14 @@ def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
     teaching = replace(task.teaching, teacher="top-two", at_once=given.at_once or task.teaching.at_once)
     if kind == "ours":
         teaching = replace(teaching, patience=given.patience)
-    own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
-    if kind == "random":
-        own = {"n_initial": given.students, "teacher": random_teacher}
+    n_initial = {"ours": given.initial, "random": given.students, "paper": PAPERS_RANDOM_POLICIES}[kind]
+    n_initial = min(n_initial, given.students)
     if kind == "paper":
         teaching = replace(teaching, teacher="gp-ucb", at_once=1)
-        own = {"n_initial": min(PAPERS_RANDOM_POLICIES, given.students)}
-    return [
-        Study(
-            replace(task, teaching=teaching),
-            name=f"{kind}-{k + 1}",
-            seed=given.seed,
-            class_size=1,
-            n_rounds=given.students - own["n_initial"],
-            **own,
-        )
-        for k in range(given.teachers)
-    ]
+    teaching = replace(teaching, class_size=1, n_initial=n_initial, n_rounds=given.students - n_initial)
+    teacher = random_teacher if kind == "random" else None
+    names = [f"{kind}-{k + 1}" for k in range(given.teachers)]
+    return [Study(task, teacher=teacher, teaching=teaching, seed=given.seed, name=name) for name in names]
 
 
 def main() -> None:
@@ -91,7 +84,7 @@ def main() -> None:
         out.print(f"{len(together)} teachers in {(time.monotonic() - began) / 60:.1f} minutes")
         repetitions = []
         for k in range(given.teachers):
-            found = {kind: results[studies[k].name].policy for kind, studies in kinds.items()}
+            found = {kind: results[studies[k].name].best_policy for kind, studies in kinds.items()}
             name = f"evaluation-{k + 1}"
             batching = begin(store, name, setup, deployed(setup, given.seed))
             repetitions.append(register(task, {**found, **baselines}, given.fresh, given.seed, name))
@@ -122,7 +115,9 @@ def main() -> None:
         out.print(label, " ".join(f"{key} {value:.4g}," for key, value in told.items()), highlight=False)
     differences = told_apart(rows)
     record["differences"] = [difference.to_json() for difference in differences]
-    record["policies"] = {kind: [results[s.name].policy.to_json() for s in studies] for kind, studies in kinds.items()}
+    record["policies"] = {
+        kind: [results[s.name].best_policy.to_json() for s in studies] for kind, studies in kinds.items()
+    }
     record["beliefs"] = {
         kind: [b and asdict(b) for b in (results[s.name].belief for s in studies)] for kind, studies in kinds.items()
     }

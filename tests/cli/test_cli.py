@@ -13,7 +13,7 @@ import tiny
 
 from cisr import ConfigError, Population, Store, Threshold, explorer, get_task, load_policy, save_policy
 from cisr.cli import main
-from cisr.cli.comparing import parse_curricula
+from cisr.cli.naming import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.tasks import papers_kind, usual_kind
 
@@ -87,7 +87,7 @@ def test_a_teacher_that_is_asked_for_wants_what_it_always_wants(teacher, charged
     run("train", "tiny:task", "--teacher", teacher, "--initial", 3, "--rounds", 0, "--store", path, "--workers", 0)
     with Store(path) as store:
         students = [t.deployment for t in store.transcripts("study/")]
-        scores = [past.score for past in store.rounds("study")]
+        scores = [past.score for past in store.trials("study")]
     assert any(student.failures for student in students)
     wanted = [student.mean_return - charged * student.failures / student.episodes for student in students]
     size = len(wanted) // len(scores)

@@ -6,7 +6,7 @@ import random
 
 import gymnasium
 
-from cisr import MLP, StudentConfig, get_task
+from cisr import MLP, Execution, StudentConfig, get_task
 
 _quick = get_task("frozen-lake", "quick", "mlp")
 
@@ -24,6 +24,16 @@ task = dataclasses.replace(
     student=student,
     teaching=dataclasses.replace(_quick.teaching, n_initial=3, n_rounds=2, class_size=2),
 )
+
+
+HERE = Execution(n_workers=0)
+"""Everything in this process."""
+
+
+def teaching(**changes):
+    """The task's own, but for some things."""
+    return dataclasses.replace(task.teaching, **changes)
+
 
 compiled = dataclasses.replace(task, name="compiled-lake", jax_env=_quick.jax_env)
 

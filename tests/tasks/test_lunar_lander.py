@@ -9,7 +9,7 @@ import pytest
 import cisr  # noqa: F401 (registers the environments)
 from cisr import MLP, ConfigError, get_task
 from cisr.cmdp.gymnasium import InducedCMDP, InducedCMDPs
-from cisr.experiments.study import default_teacher, search_space
+from cisr.experiments.search import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
 
 TASK = get_task("lunar-lander")

@@ -44,7 +44,7 @@ from cisr.training import (
 )
 
 
-class Round(NamedTuple):
+class StoredTrial(NamedTuple):
     """One curriculum policy that a teacher tried."""
 
     parameters: Parameters
@@ -317,14 +317,14 @@ class Store:
                 self._db.change("batches", {"name": batch}, anew)
         self._tidy()
 
-    # The teacher's rounds
+    # The teacher's trials
 
-    def rounds(self, study: str) -> list[Round]:
+    def trials(self, study: str) -> list[StoredTrial]:
         rows = self._db.rows(
             "SELECT parameters, told, score, sem, model FROM rounds WHERE study = ? ORDER BY round", (study,)
         )
         return [
-            Round(json.loads(parameters), bool(told), score, sem, json.loads(model))
+            StoredTrial(json.loads(parameters), bool(told), score, sem, json.loads(model))
             for parameters, told, score, sem, model in rows
         ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.audit.exact import ExactAudit, InterventionAudit
+from cisr.auditing.exact import ExactAudit, InterventionAudit
 from cisr.cmdp.finite import Judged, judge
 from cisr.core.errors import ConfigError
 from cisr.core.model import FiniteModel, model_of

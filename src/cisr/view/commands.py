@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cisr.experiments.reproduce import published_teachers
+from cisr.experiments.publications import published_teachers
 from cisr.tasks import EXPLORER
 from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 

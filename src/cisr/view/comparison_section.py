@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.experiments.compare import measure_groups
+from cisr.experiments.comparison import measure_groups
 from cisr.experiments.differences import against_the_others
 from cisr.training import UnitLog
 from cisr.view.charts import Curve, bars, curve_of, curves, legend, tiles, timeline

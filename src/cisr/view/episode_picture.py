@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cisr.audit.counterexample import Counterexample
-from cisr.audit.play import Episode
+from cisr.auditing.counterexample import Counterexample
+from cisr.auditing.play import Episode
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.system.files import writing

@@ -23,7 +23,7 @@ import numpy as np
 
 from cisr.core.errors import ConfigError, described
 from cisr.core.task import Task
-from cisr.experiments.trajectories import PlayedStep, by_student, episode_seed, play
+from cisr.experiments.playing import PlayedStep, by_student, episode_seed, play
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import writing

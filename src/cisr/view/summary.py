@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cisr.experiments.compare import LEARNED, MEASURES, Row
+from cisr.experiments.comparison import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.statistics import Estimate, Share, estimate
 from cisr.view.svg import esc

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from cisr.experiments.compare import LEARNED, MEASURES, Comparison, Row
+from cisr.experiments.comparison import LEARNED, MEASURES, Comparison, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduce import Reproduction
 from cisr.experiments.reproduced import PAPERS_NUMBERS, measures

@@ -31,6 +31,7 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+from cisr.core.callback import ProgressEvent
 from cisr.core.checks import MOST_STUDENTS, check_kind, check_whole
 from cisr.core.errors import CisrError, ConfigError
 from cisr.core.seeding import check_seed, derive_seed
@@ -39,7 +40,7 @@ from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.students.config import StudentConfig, student_of
 from cisr.system.compilation import accelerator_bytes
-from cisr.training import Batch, Batching, Checkpoint, Classroom, Event, Progress, StudentSpec, TrainingSetup
+from cisr.training import Batching, BatchProgress, Checkpoint, Classroom, Progress, StudentSpec, TrainingSetup
 from cisr.training.classroom import MOST_WORKERS
 from cisr.training.process import start_process
 from cisr.training.registrations import registrations
@@ -224,7 +225,7 @@ def _classroom_rate(work: Work, backend: Literal["compiled", "gymnasium"], n_bat
     with (
         Store(None) as store,
         _workers_on_cpu(),
-        Classroom(setup, store, batching=Batching(n_batches, size), n_workers=n_batches, listener=watch) as classroom,
+        Classroom(setup, store, batching=Batching(n_batches, size), n_workers=n_batches, callback=watch) as classroom,
         contextlib.suppress(_TimeIsUp),
     ):
         for transcript in classroom.teach(students):
@@ -270,7 +271,10 @@ class _Stopwatch:
         self._warm: set[str] = set()
         self._marks: dict[str, list[_Mark]] = {}
 
-    def __call__(self, batch: Batch, event: Event) -> None:
+    def __call__(self, heard: ProgressEvent) -> None:
+        if not isinstance(heard, BatchProgress):
+            return
+        batch, event = heard.batch, heard.event
         if isinstance(event, Checkpoint):
             self._warm.add(batch.name)
             for error in event.errors:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from cisr.audit.exact import ExactAudit, exact_audit
-from cisr.audit.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.auditing.exact import ExactAudit, exact_audit
+from cisr.auditing.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.core.callback import Callback, ignore
 from cisr.core.checks import check_names
 from cisr.core.intervention import NONE
 from cisr.core.model import model_of
@@ -22,13 +23,12 @@ from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
 from cisr.training.classroom import check_workers
 
 if TYPE_CHECKING:
-    from cisr.audit.contracts import ContractViolation
-    from cisr.audit.counterexample import Counterexample
-    from cisr.audit.falsification import Falsification
-    from cisr.audit.play import Script
+    from cisr.auditing.contracts import ContractViolation
+    from cisr.auditing.counterexample import Counterexample
+    from cisr.auditing.falsification import Falsification
+    from cisr.auditing.play import Script
 
 Status = Literal["certified", "refuted", "not refuted", "not audited"]
-Progress = Callable[[str, int], None]
 
 SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Attackers may be trained on an accelerator of which this process has some memory too."""
@@ -103,7 +103,7 @@ class AuditReport:
 def keep_quick_audit(
     task: Task,
     store: Store,
-    progress: Progress = lambda what, steps: None,
+    callback: Callback = ignore,
     *,
     n_workers: int | None = 0,
     step_timeout: float = STEP_TIMEOUT,
@@ -113,7 +113,7 @@ def keep_quick_audit(
     rehearse(task, n_workers, step_timeout)
     kept, of = store.audit(), audited(task)
     if kept is None or kept.get("of") != of:
-        told = quick_audit(task, progress, n_workers=n_workers, step_timeout=step_timeout).to_json()
+        told = quick_audit(task, callback, n_workers=n_workers, step_timeout=step_timeout).to_json()
         kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
         store.keep_audit(kept)
     return kept
@@ -131,7 +131,7 @@ def audit(
     attackers: Mapping[str, Script] | None = None,
     n_workers: int | None = None,
     step_timeout: float = STEP_TIMEOUT,
-    progress: Progress = lambda what, steps: None,
+    callback: Callback = ignore,
 ) -> AuditReport:
     """Audit the named interventions (None: all of the task's), and `none` for information.
 
@@ -150,12 +150,12 @@ def audit(
         "attackers": attackers,
         "n_workers": n_workers,
     }
-    return _audit_apart(task, interventions, {"budget": budget, **attack}, progress, n_workers, step_timeout, SHARED)
+    return _audit_apart(task, interventions, {"budget": budget, **attack}, callback, n_workers, step_timeout, SHARED)
 
 
 def quick_audit(
     task: Task,
-    progress: Progress = lambda what, steps: None,
+    callback: Callback = ignore,
     *,
     n_workers: int | None = 0,
     step_timeout: float = STEP_TIMEOUT,
@@ -165,14 +165,14 @@ def quick_audit(
     In this process, unless `n_workers` says otherwise.
     """
     attack = {"budget": None, "built_in": ("random", "sticky")}
-    return _audit_apart(task, None, attack, progress, n_workers, step_timeout, ON_THE_CPU)
+    return _audit_apart(task, None, attack, callback, n_workers, step_timeout, ON_THE_CPU)
 
 
 def _audit_apart(
     task: Task,
     names: Sequence[str] | None,
     attack: dict[str, Any],
-    progress: Progress,
+    callback: Callback,
     n_workers: int | None,
     step_timeout: float,
     environment: Mapping[str, str],
@@ -184,13 +184,13 @@ def _audit_apart(
         attack,
         n_workers=n_workers,
         step_timeout=step_timeout,
-        listen=progress,
+        listen=callback,
         environment=environment,
     )
     return report
 
 
-def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], progress: Progress) -> AuditReport:
+def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], callback: Callback) -> AuditReport:
     if names is not None:
         check_names("The interventions to audit", names)
     chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
@@ -200,12 +200,12 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], prog
     notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
     broken: tuple[ContractViolation, ...] = ()
     if playable:
-        from cisr.audit.contracts import check_task
+        from cisr.auditing.contracts import check_task
 
         broken = check_task(task)
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
-    verdicts = [_verdict(task, name, exact, attack, playable, progress) for name in (*chosen, NONE.name)]
+    verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
     if broken:  # what is proven is proven of code that keeps its promises
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
     return AuditReport(
@@ -230,7 +230,7 @@ def _withdrawn(verdict: Verdict) -> Verdict:
 
 
 def _verdict(
-    task: Task, name: str, exact: ExactAudit | None, attack: dict[str, Any], playable: bool, progress: Progress
+    task: Task, name: str, exact: ExactAudit | None, attack: dict[str, Any], playable: bool, callback: Callback
 ) -> Verdict:
     intervention = task.intervention(name)
     lasts = task.horizon_under(intervention)
@@ -243,14 +243,14 @@ def _verdict(
     if not playable:
         reason = "Not decided exactly, and without Gymnasium nothing can be attacked."
         return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
-    from cisr.audit.attack import falsify
+    from cisr.auditing.attack import falsify
 
     if attack["budget"] is None:
         attack = {**attack, "budget": 2 * QUICK_EPISODES * lasts}
     if not counts:  # nobody doubts that students can fail without help: random play shows how often
         enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
         attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
-    found = falsify(task, name, progress=lambda what, steps: progress(f"{name}: {what}", steps), **attack)
+    found = falsify(task, name, callback=callback, **attack)
     return Verdict(
         name=name,
         counts=counts,

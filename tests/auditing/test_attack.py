@@ -9,8 +9,8 @@ from holes import BRINK_HORIZON, STUDENT, brink, brink_failure, sled
 from scipy.stats import binom
 
 from cisr import Intervention, Place, Rewind, get_task
-from cisr.audit.attack import falsify
-from cisr.audit.falsification import upper_bound
+from cisr.auditing.attack import falsify
+from cisr.auditing.falsification import upper_bound
 from cisr.core.errors import ConfigError, TaskError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 
@@ -107,8 +107,9 @@ def test_the_same_seed_finds_the_same_failures():
 
 def test_progress_is_told_in_steps():
     told = []
-    found = attack(brink(), "rail", budget=500, progress=lambda what, steps: told.append((what, steps)))
-    assert sum(steps for _, steps in told) == found.steps and {what for what, _ in told} == {"random"}
+    found = attack(brink(), "rail", budget=500, callback=told.append)
+    assert sum(event.steps for event in told) == found.steps
+    assert {(event.intervention, event.attacker) for event in told} == {("rail", "random")}
 
 
 def test_continuous_actions_can_be_played_though_not_learned():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cisr.audit.counterexample import Counterexample
+from cisr.auditing.counterexample import Counterexample
 
 
 def upper_bound(failures: int, episodes: int, confidence: float) -> float:

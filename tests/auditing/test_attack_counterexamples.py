@@ -13,8 +13,8 @@ from holes import brink, sled
 from matplotlib.image import imread
 
 from cisr import Intervention, Rewind, get_task
-from cisr.audit.attack import falsify
-from cisr.audit.counterexample import Counterexample, replay
+from cisr.auditing.attack import falsify
+from cisr.auditing.counterexample import Counterexample, replay
 from cisr.core.errors import ConfigError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
 from cisr.view.episode_picture import draw

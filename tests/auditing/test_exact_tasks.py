@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cisr import ConfigError, Intervention, Place, Rewind, Task, TaskError, ToStart, get_task
-from cisr.audit.exact import exact_audit
-from cisr.audit.verdict import learning_safety
+from cisr.auditing.exact import exact_audit
+from cisr.auditing.verdict import learning_safety
 from cisr.cmdp.finite import induce, judge
 from cisr.core.model import model_of
 from cisr.tasks.frozen_lake import lake_task
@@ -281,7 +281,7 @@ def test_the_map_shows_what_is_broken(audit, tmp_path):
 def test_the_lake_is_audited_without_gymnasium_and_jax():
     program = (
         "import sys; sys.modules['gymnasium'] = sys.modules['jax'] = None\n"
-        "from cisr import get_task; from cisr.audit.exact import exact_audit\n"
+        "from cisr import get_task; from cisr.auditing.exact import exact_audit\n"
         "print(exact_audit(get_task('frozen-lake'))['HR'].learning.status)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

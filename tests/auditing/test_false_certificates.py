@@ -7,6 +7,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import tiny
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from cisr import (
@@ -23,7 +24,7 @@ from cisr import (
     compare,
     get_task,
 )
-from cisr.audit import quick_audit
+from cisr.auditing import quick_audit
 from cisr.core.model import FiniteModel, model_of
 from cisr.testing import check_task
 
@@ -114,7 +115,7 @@ def test_a_rescue_into_danger_is_a_failure_everywhere():
     env.step(1)
     _, _, terminated, _, info = env.step(1)
     assert terminated and info["cost"] == 1.0 and info["intervention"] == "I"
-    (row,) = compare(into, {"I": Fixed("I")}, n_students=1, n_workers=0).rows
+    (row,) = compare(into, {"I": Fixed("I")}, n_students=1, execution=tiny.HERE).rows
     assert row.training_failures.mean == row.rescues.mean > 0
 
 
@@ -123,7 +124,7 @@ def test_a_rescue_into_danger_is_a_failure_on_the_compiled_backend_too():
     hole = next(k for k, letter in enumerate("".join(lake.floor_plan["rows"])) if letter == "H")
     sr1 = replace(lake.intervention("SR1"), reset=Place(lambda state, history, u: 0 * state + hole))
     into = replace(lake, interventions=(sr1, *lake.interventions[1:]), student=STUDENT, n_units=1, deployment_steps=50)
-    (row,) = compare(into, {"SR1": Fixed("SR1")}, n_students=1, n_workers=0).rows
+    (row,) = compare(into, {"SR1": Fixed("SR1")}, n_students=1, execution=tiny.HERE).rows
     assert row.training_failures.mean == row.rescues.mean > 0
 
 
@@ -271,7 +272,7 @@ def test_whoever_breaks_in_danger_has_failed(how):
     crashing = task(walk(4, 3), env=Crash, trigger=9)
     with Store(None) as store:
         with pytest.raises(NobodyFinished):
-            compare(crashing, {"I": Fixed("I")}, n_students=1, n_workers=0, store=store)
+            compare(crashing, {"I": Fixed("I")}, n_students=1, store=store, execution=tiny.HERE)
         (student,) = store.transcripts()
     assert student.training_failures >= 1
 
@@ -284,5 +285,5 @@ def test_a_step_that_nobody_can_judge_leaves_the_failures_unknown():
 
     with Store(None) as store:
         with pytest.raises(NobodyFinished):
-            compare(task(walk(4, 2), env=Gone), {"I": Fixed("I")}, n_students=1, n_workers=0, store=store)
+            compare(task(walk(4, 2), env=Gone), {"I": Fixed("I")}, n_students=1, store=store, execution=tiny.HERE)
         assert [t.training_failures for t in store.transcripts()] == [None]

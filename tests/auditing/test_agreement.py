@@ -11,9 +11,9 @@ from impostors import IMPOSTORS, lake, stock
 from random_cmdps import random_task
 
 from cisr import get_task
-from cisr.audit import audit, quick_audit
-from cisr.audit.agreement import Bet, disagreement
-from cisr.audit.excursions import N_STEPS, excursions
+from cisr.auditing import audit, quick_audit
+from cisr.auditing.agreement import Bet, disagreement
+from cisr.auditing.excursions import N_STEPS, excursions
 from cisr.core.model import model_of
 from cisr.testing import check_task
 from cisr.view.audit import in_one_line

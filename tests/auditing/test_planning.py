@@ -6,8 +6,8 @@ from random_cmdps import random_task
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from cisr.audit.numbers import best_return
-from cisr.audit.planning import Process, avoiding, best, highest, maximise
+from cisr.auditing.numbers import best_return
+from cisr.auditing.planning import Process, avoiding, best, highest, maximise
 from cisr.cmdp.finite import induce, judge
 
 

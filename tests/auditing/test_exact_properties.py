@@ -16,10 +16,10 @@ from random_cmdps import (
 )
 
 from cisr import NONE, Place, Rewind
-from cisr.audit.exact import exact_audit
-from cisr.audit.numbers import best_return, first_trigger_bound
-from cisr.audit.reachability import explore
-from cisr.audit.verdict import eventual_safety, learning_safety
+from cisr.auditing.exact import exact_audit
+from cisr.auditing.numbers import best_return, first_trigger_bound
+from cisr.auditing.reachability import explore
+from cisr.auditing.verdict import eventual_safety, learning_safety
 from cisr.cmdp.finite import NOWHERE, induce, judge
 from cisr.cmdp.gymnasium import InducedCMDPs
 

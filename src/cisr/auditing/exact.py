@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cisr.audit.numbers import (
+from cisr.auditing.numbers import (
     InterventionNumbers,
     TaskNumbers,
     intervention_numbers,
@@ -14,7 +14,7 @@ from cisr.audit.numbers import (
     task_numbers,
     too_large,
 )
-from cisr.audit.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
+from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
 from cisr.cmdp.finite import Judged, induce, judge
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
@@ -80,7 +80,7 @@ def exact_audit(
 ) -> ExactAudit:
     """Audit the named interventions (None: all of the task's), and `none` for information.
 
-    What is proven is proven of the model; `cisr.audit.audit` also holds the model against the environment.
+    What is proven is proven of the model; `cisr.audit` also holds the model against the environment.
     `model` spares asking the task for its model a second time.
     """
     if isinstance(interventions, str):

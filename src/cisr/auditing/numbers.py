@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from cisr.audit.planning import Optimum, Process, avoiding, best, highest, maximise
+from cisr.auditing.planning import Optimum, Process, avoiding, best, highest, maximise
 from cisr.cmdp.finite import NOWHERE, Induced, Judged, induce
 from cisr.core.constraints import Form, tolerances
 from cisr.core.intervention import NONE, Rewind

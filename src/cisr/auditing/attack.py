@@ -10,15 +10,17 @@ Nothing here proves safety. Without a failure the result is a bound for these at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cisr.audit.counterexample import Counterexample, replay
-from cisr.audit.falsification import Attack, Falsification, Training, upper_bound
-from cisr.audit.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
-from cisr.audit.trained import Trained, train_attacker
-from cisr.audit.verdict import check_attackers, check_budget, check_confidence
+from cisr.auditing.counterexample import Counterexample, replay
+from cisr.auditing.falsification import Attack, Falsification, Training, upper_bound
+from cisr.auditing.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
+from cisr.auditing.progress import AuditProgress
+from cisr.auditing.trained import Trained, train_attacker
+from cisr.auditing.verdict import check_attackers, check_budget, check_confidence
 from cisr.cmdp.answers import check_environment
+from cisr.core.callback import Callback, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import check_seed, derive_seed
@@ -44,13 +46,12 @@ def falsify(
     attackers: Mapping[str, Script] | None = None,
     built_in: Sequence[str] = BUILT_IN,
     n_workers: int | None = None,
-    progress: Callable[[str, int], None] = lambda what, steps: None,
+    callback: Callback = ignore,
 ) -> Falsification:
     """Try to fail under an intervention, for about `budget` environment steps in all.
 
     `attackers` are scripted worst cases by name, state (d,) -> action; `built_in` chooses among random, sticky and
     trained. Half of the budget trains the trained one, on `backend`; the frozen attackers share the rest equally.
-    `progress(what, steps)` hears of steps just taken.
     """
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
     check_attackers(attackers)
@@ -76,7 +77,7 @@ def falsify(
             seed=derive_seed(root, "training"),
             backend=backend,
             n_workers=n_workers,
-            progress=lambda steps: progress("training", steps),
+            callback=callback,
         )
         notes += [f"a student that was trained to attack gave up: {error}" for error in trained.errors]
         if trained.attacker is None:
@@ -85,7 +86,7 @@ def falsify(
     with Arena(task, under) as arena:
         for name in names:
             attacker = _attacker(name, arena, horizon, scripts, trained)
-            played = _play(arena, attacker, share, horizon, derive_seed(root, "frozen", name), name, progress)
+            played = _play(arena, attacker, share, horizon, derive_seed(root, "frozen", name), name, callback)
             attacks.append(_sum_up(task, under, name, played, 1 - (1 - confidence) / len(names)))
     training = _training(task, under, trained) if trained else None
     if training and training.failures and training.backend == "compiled":
@@ -124,7 +125,7 @@ def _play(
     horizon: int,
     seed: int,
     name: str,
-    progress: Callable[[str, int], None],
+    callback: Callback,
 ) -> _Played:
     """Rehearse, fix the number of episodes, and play them all."""
     failed: list[bool] = []
@@ -138,7 +139,7 @@ def _play(
         steps += len(played.steps)
         if failed[-1] and len(kept) < KEPT:
             kept.append(played)
-        progress(name, len(played.steps))
+        callback(AuditProgress(arena.intervention.name, name, len(played.steps)))
 
     rehearsals = min(int(share * REHEARSAL_SHARE) // horizon, MOST_REHEARSALS)
     for _ in range(rehearsals):

@@ -10,8 +10,8 @@ import pytest
 import tiny
 
 from cisr import Intervention, Place, Rewind, Store, Study, ToStart, get_task
-from cisr.audit import audit, quick_audit
-from cisr.audit.report import keep_quick_audit
+from cisr.auditing import audit, quick_audit
+from cisr.auditing.report import keep_quick_audit
 from cisr.cli import main
 from cisr.core.errors import ConfigError
 from cisr.view.audit import in_one_line
@@ -122,7 +122,7 @@ def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path, monkeypatch)
     with Store(tmp_path / "s.sqlite") as store:
         first = keep_quick_audit(tiny.task, store)
         assert {v["name"]: v["status"] for v in first["interventions"]}["SR2"] == "certified"
-        monkeypatch.setattr("cisr.audit.report.quick_audit", None)
+        monkeypatch.setattr("cisr.auditing.report.quick_audit", None)
         assert keep_quick_audit(tiny.task, store) == first  # not asked again
         assert store.audit() == first
         monkeypatch.undo()
@@ -157,7 +157,7 @@ def test_a_start_in_the_trigger_set_is_shown(tmp_path, monkeypatch, capfd):
 def test_where_promises_cannot_be_checked_the_line_and_the_page_say_so():
     program = (
         "import sys; sys.modules['gymnasium'] = None\n"
-        "from cisr import get_task; from cisr.audit import quick_audit; from cisr.view.audit import in_one_line\n"
+        "from cisr import get_task; from cisr.auditing import quick_audit; from cisr.view.audit import in_one_line\n"
         "print(in_one_line(quick_audit(get_task('frozen-lake')).to_json()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -209,7 +209,9 @@ def drowning_env(**options):
 def test_an_audit_in_the_store_does_not_disturb_a_study(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         keep_quick_audit(tiny.task, store)
-        Study(tiny.task, store=store, n_initial=1, n_rounds=0, class_size=1, n_workers=0).run()
+        Study(
+            tiny.task, teaching=tiny.teaching(n_initial=1, n_rounds=0, class_size=1), store=store, execution=tiny.HERE
+        ).run()
         assert store.audit() and set(store.findings()) == {"study"}
 
 

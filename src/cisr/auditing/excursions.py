@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.audit.agreement import PlayedEpisode, PlayedMove
-from cisr.audit.play import Attacker, RandomAttacker, StickyAttacker
+from cisr.auditing.agreement import PlayedEpisode, PlayedMove
+from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import derive_seed, generator

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.audit.play import Arena, Episode, RecordedStep
+from cisr.auditing.play import Arena, Episode, RecordedStep
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cisr.audit.reachability import Reach, explore, failing_moves
+from cisr.auditing.reachability import Reach, explore, failing_moves
 from cisr.cmdp.finite import NOWHERE, Induced
 from cisr.core.checks import check_function, check_kind, check_number, check_whole, shown
 from cisr.core.constraints import Form, tolerances

@@ -7,9 +7,9 @@ import pytest
 from holes import brink, sled
 
 from cisr import Intervention, Population, Rewind, StudentConfig
-from cisr.audit.attack import falsify
-from cisr.audit.play import Episode, RecordedStep
-from cisr.audit.trained import N_UNITS, hostile_reward, lead_by_distance, novelty_by_count, plan_training
+from cisr.auditing.attack import falsify
+from cisr.auditing.play import Episode, RecordedStep
+from cisr.auditing.trained import N_UNITS, hostile_reward, lead_by_distance, novelty_by_count, plan_training
 from cisr.core.task import Move, Transition
 from cisr.tasks.frozen_lake import lake_task, near
 from cisr.tasks.frozen_lake.lake import Lake

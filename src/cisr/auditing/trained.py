@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cisr.audit.play import Arena, Episode, RandomAttacker, StickyAttacker
+from cisr.auditing.play import Arena, Episode, RandomAttacker, StickyAttacker
+from cisr.auditing.progress import AuditProgress
+from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.intervention import Array, Intervention
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task, Teaching, Transition
@@ -22,7 +24,7 @@ from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.load_student import load_student
 from cisr.students.config import StudentConfig, student_of
-from cisr.training import Batching, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
+from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
 from cisr.training.setup import choose_backend
 
 if TYPE_CHECKING:
@@ -70,10 +72,10 @@ def train_attacker(
     seed: int,
     backend: str = "auto",
     n_workers: int | None = None,
-    progress: Callable[[int], None] = lambda steps: None,
+    callback: Callback = ignore,
 ) -> Trained:
     """Spend about `budget` steps on students that learn to fail; the one that failed most in the end is kept."""
-    scouted = scout(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), progress)
+    scouted = scout(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), callback)
     steps = sum(len(episode.steps) for episode in scouted)
     n_students, config = plan_training(task, budget - steps)
     setup = TrainingSetup(
@@ -88,14 +90,14 @@ def train_attacker(
         )
     ]
 
-    def listen(_: Any, event: Any) -> None:
-        if isinstance(event, Progress):
-            progress(event.steps)
+    def count(heard: ProgressEvent) -> None:
+        if isinstance(heard, BatchProgress) and isinstance(heard.event, Progress):
+            callback(AuditProgress(intervention.name, "training", heard.event.steps))
 
     with (
         Store(None) as store,
         Classroom(
-            setup, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), listener=listen
+            setup, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), callback=count
         ) as room,
     ):
         taught = list(room.teach(students))
@@ -134,16 +136,14 @@ class TrainedAttacker:
         return int(np.argmax(logits + self._rng.gumbel(size=logits.shape)))
 
 
-def scout(
-    task: Task, intervention: Intervention, budget: int, seed: int, progress: Callable[[int], None]
-) -> list[Episode]:
+def scout(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> list[Episode]:
     """Random and sticky episodes by turns; at least one of each."""
     episodes: list[Episode] = []
     with Arena(task, intervention) as arena:
         attackers = (RandomAttacker(arena.space), StickyAttacker(arena.space, task.horizon_under(intervention)))
         while len(episodes) < 2 or sum(len(e.steps) for e in episodes) < budget:
             episodes.append(arena.play(attackers[len(episodes) % 2], derive_seed(seed, len(episodes))))
-            progress(len(episodes[-1].steps))
+            callback(AuditProgress(intervention.name, "training", len(episodes[-1].steps)))
     return episodes
 
 

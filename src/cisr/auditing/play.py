@@ -120,6 +120,7 @@ class Arena:
 
     def __init__(self, task: Task, intervention: Intervention) -> None:
         self._task = task
+        self.intervention = intervention
         self.env = task.make_env()
         check_environment(self.env)
         self.space = self.env.action_space

@@ -1,7 +1,7 @@
 """What safety interventions really give: proofs for finite tasks, attacks on all others.
 
 >>> from cisr import get_task
->>> from cisr.audit import audit
+>>> from cisr.auditing import audit
 >>> report = audit(get_task("frozen-lake"))
 >>> report["SR1"].status, report["none"].status, report.refuted
 ('certified', 'refuted', False)
@@ -9,6 +9,6 @@
 May import the store and below; knows nothing of experiments and of how verdicts are shown.
 """
 
-from cisr.audit.report import AuditReport, Verdict, audit, quick_audit
+from cisr.auditing.report import AuditReport, Verdict, audit, quick_audit
 
 __all__ = ["AuditReport", "Verdict", "audit", "quick_audit"]

@@ -5,7 +5,7 @@ import pytest
 from random_cmdps import FALL, TableEnv, evaluate
 
 from cisr import NONE, Intervention, Rewind, Task
-from cisr.audit.exact import exact_audit
+from cisr.auditing.exact import exact_audit
 from cisr.core.model import FiniteModel
 
 

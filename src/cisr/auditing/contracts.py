@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cisr.audit.agreement import disagreement, predicates
-from cisr.audit.excursions import jax_excursions
-from cisr.audit.trials import Situation, Trials, far_apart, flat, same, similar
+from cisr.auditing.agreement import disagreement, predicates
+from cisr.auditing.excursions import jax_excursions
+from cisr.auditing.trials import Situation, Trials, far_apart, flat, same, similar
 from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array, Intervention, Place
@@ -56,7 +56,7 @@ def check_task(
     """The promises that a task breaks; empty when all is well.
 
     States are collected in about `n_steps` of random play without an intervention, and starts and moves as training
-    meets them (`cisr.audit.excursions`), more where the task has a model. Then:
+    meets them (`cisr.auditing.excursions`), more where the task has a model. Then:
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met;

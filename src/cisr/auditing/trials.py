@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.audit.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
-from cisr.audit.play import RandomAttacker, StickyAttacker
+from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
+from cisr.auditing.play import RandomAttacker, StickyAttacker
 from cisr.cmdp.gymnasium import Env
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
