@@ -220,7 +220,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
     def ask(name, scale="paper", student=None):
         raise ConfigError(f"asked for {student}")
 
-    for module in ("reproducing", "listing", "auditing"):
+    for module in ("reproducing", "measuring", "auditing"):
         monkeypatch.setattr(f"cisr.cli.{module}.get_task", ask)
     for command in ("reproduce", "bench", "audit"):
         with pytest.raises(ConfigError, match=f"asked for {kind}"):

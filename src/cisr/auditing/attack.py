@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cisr.auditing.counterexample import Counterexample, replay
 from cisr.auditing.falsification import Attack, Falsification, Training, upper_bound
 from cisr.auditing.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
 from cisr.auditing.progress import AuditProgress
-from cisr.auditing.trained import Trained, train_attacker
 from cisr.auditing.verdict import check_attackers, check_budget, check_confidence
 from cisr.cmdp.answers import check_environment
 from cisr.core.callback import Callback, ignore
@@ -26,6 +26,9 @@ from cisr.core.intervention import Intervention
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task
 from cisr.training.setup import choose_backend
+
+if TYPE_CHECKING:
+    from cisr.auditing.trained import Trained
 
 BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
@@ -62,15 +65,17 @@ def falsify(
     root = derive_seed(seed, "falsify", task.name, under.name)
     horizon = task.horizon_under(under)
     notes: list[str] = []
-    if "trained" in names and (obstacle := _obstacle_to_training(task)):
-        names.remove("trained")
-        notes.append(f"no attacker was trained: {obstacle}")
-    _check_actions(task, names)
-    share = _share(budget, names, horizon)
-
     trained: Trained | None = None
     if "trained" in names:
-        trained = train_attacker(
+        from cisr.auditing import trained as training  # brings in jax
+
+        if obstacle := training.obstacle_to_training(task):
+            names.remove("trained")
+            notes.append(f"no attacker was trained: {obstacle}")
+    _check_actions(task, names)
+    share = _share(budget, names, horizon)
+    if "trained" in names:
+        trained = training.train_attacker(
             task,
             under,
             budget=int(budget * TRAINING_SHARE),
@@ -88,12 +93,19 @@ def falsify(
             attacker = _attacker(name, arena, horizon, scripts, trained)
             played = _play(arena, attacker, share, horizon, derive_seed(root, "frozen", name), name, callback)
             attacks.append(_sum_up(task, under, name, played, 1 - (1 - confidence) / len(names)))
+    found = _found(task, under, confidence, budget, attacks, trained)
+    return replace(found, notes=(*notes, *found.notes, *_replays_that_differ(task, under, found)))
+
+
+def _found(
+    task: Task, under: Intervention, confidence: float, budget: int, attacks: Sequence[Attack], trained: Trained | None
+) -> Falsification:
     training = _training(task, under, trained) if trained else None
+    notes: tuple[str, ...] = ()
     if training and training.failures and training.backend == "compiled":
-        notes.append(
-            f"the JAX environment saw {training.failures:,} failures in training: claims about that environment alone"
-        )
-    found = Falsification(
+        seen = f"the JAX environment saw {training.failures:,} failures in training"
+        notes = (f"{seen}: claims about that environment alone",)
+    return Falsification(
         task=task.name,
         scale=task.scale,
         intervention=under.name,
@@ -101,11 +113,13 @@ def falsify(
         budget=budget,
         attacks=tuple(attacks),
         training=training,
-        notes=tuple(notes),
+        notes=notes,
     )
-    differing = [(example, again) for example in found.counterexamples if not (again := replay(task, example, under))]
-    unlike = [f"{example}: a replay differs, {again.difference}" for example, again in differing]
-    return replace(found, notes=found.notes + tuple(unlike))
+
+
+def _replays_that_differ(task: Task, under: Intervention, found: Falsification) -> list[str]:
+    replays = [(example, replay(task, example, under)) for example in found.counterexamples]
+    return [f"{example}: a replay differs, {again.difference}" for example, again in replays if not again]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,13 +246,3 @@ def _check_actions(task: Task, names: Sequence[str]) -> None:
             f"The attackers {', '.join(names)} do not fit the action space {space} of task '{task.name}': they act in "
             f"Discrete, MultiDiscrete, MultiBinary and Box spaces; wrap the environment so that it has one of these."
         )
-
-
-def _obstacle_to_training(task: Task) -> str | None:
-    from cisr.training.gymnasium import specs_of
-
-    try:
-        specs_of(task)
-    except ConfigError as error:
-        return str(error)
-    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.stats import beta
+
 from cisr.auditing.counterexample import Counterexample
 
 
@@ -13,8 +15,6 @@ def upper_bound(failures: int, episodes: int, confidence: float) -> float:
 
     It is the `confidence` quantile of Beta(failures + 1, n − failures): without a failure 1 − (1 − confidence)^(1/n).
     """
-    from scipy.stats import beta
-
     return 1.0 if failures == episodes else float(beta.ppf(confidence, failures + 1, episodes - failures))
 
 

@@ -10,25 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jax
 import numpy as np
 
 from cisr.auditing.play import Arena, Episode, RandomAttacker, StickyAttacker
 from cisr.auditing.progress import AuditProgress
 from cisr.core.callback import Callback, ProgressEvent, ignore
+from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task, Teaching, Transition
 from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.load_student import load_student
+from cisr.students import networks
 from cisr.students.config import StudentConfig, student_of
+from cisr.students.student import Student
 from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
+from cisr.training.gymnasium import specs_of
 from cisr.training.setup import choose_backend
-
-if TYPE_CHECKING:
-    from cisr.students.student import Student
 
 FAILURE_PAY = 100.0
 """Well above what a fresh network takes for value: otherwise hints drown in its errors."""
@@ -62,6 +64,15 @@ class Trained:
     scouted: tuple[Episode, ...]
     """Random and sticky episodes on Gymnasium that training began with."""
     errors: tuple[str, ...]
+
+
+def obstacle_to_training(task: Task) -> str | None:
+    """Why no student can be trained on a task, in words; None where one can."""
+    try:
+        specs_of(task)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def train_attacker(
@@ -118,10 +129,6 @@ class TrainedAttacker:
     """A student's frozen policy, drawing its actions as it did in training."""
 
     def __init__(self, student: Student) -> None:
-        import jax
-
-        from cisr.students import networks
-
         def logits(observations: Array) -> Array:
             return networks.apply(student.config.network, student.observation, student.params, observations).policy
 

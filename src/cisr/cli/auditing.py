@@ -38,28 +38,32 @@ from cisr.view.episode_picture import draw
 from cisr.view.last_frame import last_frames
 from cisr.view.progress import counting
 
+InterventionOption = Annotated[
+    list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
+]
+BudgetOption = Annotated[
+    int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
+]
+ConfidenceOption = Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")]
+ReplayOption = Annotated[Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
+    ),
+]
+
 
 def audit(
     task_name: TaskName,
-    intervention: Annotated[
-        list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
-    ] = None,
-    budget: Annotated[
-        int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
-    ] = 100_000,
-    confidence: Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")] = 0.95,
-    replay: Annotated[
-        Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)
-    ] = None,
+    intervention: InterventionOption = None,
+    budget: BudgetOption = 100_000,
+    confidence: ConfidenceOption = 0.95,
+    replay: ReplayOption = None,
     student: PapersStudentOption = None,
     scale: ScaleOption = Scale.paper,
     backend: BackendOption = Backend.auto,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
-        ),
-    ] = None,
+    target: OutOption = None,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     seed: SeedOption = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -35,6 +35,7 @@ from cisr.cli.console import (
 from cisr.cli.naming import parse_curricula
 from cisr.core.errors import CisrError
 from cisr.core.task import Task
+from cisr.curricula import CurriculumPolicy
 from cisr.experiments import differences
 from cisr.experiments.compare import check_n_students
 from cisr.experiments.compare import compare as run_comparison
@@ -84,6 +85,10 @@ class Pictures(NamedTuple):
     video: Path | None
     trajectories: Path | None
 
+    @property
+    def targets(self) -> dict[str, Path | None]:
+        return {"--figure": self.figure, "--video": self.video, "--trajectories": self.trajectories}
+
     def check(self, task: Task, execution: Execution) -> None:
         """Before hours are spent on students."""
         for picture in (self.figure, self.trajectories):
@@ -128,15 +133,11 @@ def compare(
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     task = get_task(task_name, scale.value, student)
     policies = parse_curricula(curricula, task)
-    for policy in policies.values():
-        for name in policy.interventions_used:
-            task.intervention(name)
-    under = str(task.safe_evaluation) if evaluate_safely else "none"
-    elsewhere = students_in(against, task.name, list(policies), under) if against is not None else {}
+    _check_interventions(task, policies.values())
+    elsewhere = _elsewhere(against, task, list(policies), evaluate_safely)
     path = store or default_store(task, usual_kind(task_name), seed)
     pictures = Pictures(figure, video, trajectories)
-    targets = {"--store": path, "--figure": figure, "--video": video, "--trajectories": trajectories}
-    check_targets({**targets, "--json": json_path}, _files_read(curricula, against))
+    check_targets({"--store": path, **pictures.targets, "--json": json_path}, _files_read(curricula, against))
     check_n_students(students, len(policies))
     execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
     pictures.check(task, execution)
@@ -164,10 +165,24 @@ def compare(
     n = students * len(policies)
     out.print(f"{n} students; this run took {ago(began)}; kept in {path}, weights beside it", soft_wrap=True)
     _draw(pictures, comparison, played)
-    told = [difference.to_json() for difference in matched]
-    write_json(json_path, comparison.to_json() | ({} if against is None else {"against": told}))
+    told = {} if against is None else {"against": [difference.to_json() for difference in matched]}
+    write_json(json_path, comparison.to_json() | told)
     if played.error is not None:
         raise played.error
+
+
+def _check_interventions(task: Task, policies: Iterable[CurriculumPolicy]) -> None:
+    for policy in policies:
+        for name in policy.interventions_used:
+            task.intervention(name)
+
+
+def _elsewhere(
+    against: Path | None, task: Task, labels: Sequence[str], evaluate_safely: bool
+) -> dict[str, dict[str, list[float]]]:
+    """Students to test ours against, deployed where ours are."""
+    under = str(task.safe_evaluation) if evaluate_safely else "none"
+    return {} if against is None else students_in(against, task.name, labels, under)
 
 
 def _files_read(curricula: Sequence[str], against: Path | None) -> list[Path]:

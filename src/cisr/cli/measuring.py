@@ -17,7 +17,7 @@ from cisr.cli.console import (
     out,
     write_json,
 )
-from cisr.experiments.bench import bench as measure
+from cisr.experiments.bench.measure import bench as measure
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, papers_kind
 from cisr.view.bench_table import throughput_table, what_is_compared

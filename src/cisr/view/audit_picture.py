@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch, Rectangle
 
 from cisr.auditing.exact import ExactAudit, InterventionAudit
 from cisr.cmdp.finite import Judged, judge
@@ -14,9 +19,6 @@ from cisr.core.errors import ConfigError
 from cisr.core.model import FiniteModel, model_of
 from cisr.core.task import Task
 from cisr.system.files import writing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 GROUND, DANGER, TRIGGER, INK = "#f4f6f8", "#24476b", "#f2b544", "#33404d"
 FAILURE, BAD_RESET, OUT_OF_REACH, START = "#c8102e", "#7b2d8b", "#7a8793", "#0b7a75"
@@ -28,8 +30,6 @@ LETTERED = 24
 
 def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteModel | None = None) -> None:
     """Draw a finite grid world's audit into a PNG; its states are [tile number], counted row by row."""
-    from matplotlib.figure import Figure
-
     model = model or model_of(task)
     if model is None or task.floor_plan is None:
         raise ConfigError(f"Task '{task.name}' has no floor plan and model: a map can be drawn only of a grid world.")
@@ -52,9 +52,6 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
 
 
 def _panel(axes: Axes, task: Task, judged: Judged, letters: np.ndarray, one: InterventionAudit) -> None:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Rectangle
-
     height, width = letters.shape
     states = judged.model.states
     tiles = np.tile(to_rgb(GROUND), (letters.size, 1))
@@ -108,8 +105,6 @@ def _arrows(axes: Axes, width: int, moves: list[tuple[Any, Any]], colour: str, t
 
 
 def _ring(axes: Axes, width: int, state: tuple[float, ...], colour: str) -> None:
-    from matplotlib.patches import Circle
-
     row, column = divmod(int(state[0]), width)
     axes.add_patch(Circle((column + 0.5, row + 0.5), 0.38, fill=False, edgecolor=colour, linewidth=1.6, zorder=3))
 
@@ -128,9 +123,6 @@ def _title(one: InterventionAudit) -> str:
 
 
 def _legend(audit: ExactAudit) -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     handles: list[Any] = [Patch(color=DANGER, label="danger"), Patch(color=TRIGGER, label="trigger set")]
     kinds = {v.kind for one in audit.interventions for v in one.learning.violations}
     shown = {

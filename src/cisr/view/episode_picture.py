@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from cisr.auditing.counterexample import Counterexample
 from cisr.auditing.play import Episode
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.system.files import writing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TILES = {"H": "#bcd7ee", "G": "#c9e8c1", "S": "#e8e8e8"}
 WAY, RESCUE, FAILURE, ZONE = "#30506e", "#e08a00", "#c4161c", "#fdf0d5"
@@ -31,8 +31,6 @@ def draw(
 ) -> None:
     """Write a PNG; `intervention` need be given only where it is not one of the task's. A `frame` that the environment
     drew (see `last_frame`) is shown beside the segment."""
-    from matplotlib.figure import Figure
-
     episode, plan = counterexample.episode, task.floor_plan
     under = intervention or task.intervention(counterexample.intervention)
     figure = Figure(figsize=(6.4, 7.2) if plan else (11.0, 4.8) if frame is not None else (7.2, 4.8))
@@ -72,8 +70,6 @@ def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray
 
 
 def _draw_on_map(axes: Axes, rows: list[str], intervention: Intervention, episode: Episode) -> None:
-    from matplotlib.patches import Rectangle
-
     height, width = len(rows), len(rows[0])
     zone = np.asarray(intervention.triggered(np.arange(height * width)[:, None]))  # a state is [tile number]
     for number, letter in enumerate("".join(rows)):
@@ -137,8 +133,6 @@ def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
 
 def _draw_in_states(axes: Axes, episode: Episode) -> None:
     """The first two numbers of the state; where there is only one, the one over time."""
-    from matplotlib.ticker import MaxNLocator
-
     segments, rescues = _segments(episode)
     flat = len(episode.start) == 1
     clock = 0
