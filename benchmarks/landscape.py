@@ -21,7 +21,7 @@ from typing import Any
 from cisr.core.errors import CisrError
 from cisr.core.task import Task
 from cisr.curricula import Switching
-from cisr.experiments.study import search_space
+from cisr.experiments.search import search_space
 from cisr.tasks import get_task
 from cisr.teachers import RandomSearch
 from cisr.training import Batch, Checkpoint, Graduation, StudentSpec

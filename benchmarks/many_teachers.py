@@ -15,19 +15,21 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
-from cisr.cli.comparing import parse_curricula
+from cisr.cli.naming import parse_curricula
 from cisr.core.errors import CisrError, ConfigError
 from cisr.core.task import Task
-from cisr.experiments.compare import LEARNED, register
+from cisr.experiments.compare import register
+from cisr.experiments.comparison import LEARNED
 from cisr.experiments.reproduced import reproduced_row, told_apart
-from cisr.experiments.study import Study, random_teacher, run_together
+from cisr.experiments.search import random_teacher
+from cisr.experiments.study import Study, run_together
 from cisr.store import Store
 from cisr.store.runs import begin, deployed
 from cisr.tasks import get_task
@@ -42,26 +44,18 @@ PAPERS_RANDOM_POLICIES = 10
 def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
     if kind not in ("ours", "paper", "random"):
         raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
-    task = task.with_teaching(teacher="top-two", at_once=given.at_once or task.training.teaching.at_once)
+    usual = task.training.teaching
+    teaching = replace(usual, teacher="top-two", at_once=given.at_once or usual.at_once)
     if kind == "ours":
-        task = task.with_teaching(patience=given.patience)
-    own: dict[str, Any] = {"n_initial": min(given.initial, given.students)}
-    if kind == "random":
-        own = {"n_initial": given.students, "teacher": random_teacher}
+        teaching = replace(teaching, patience=given.patience)
+    n_initial = {"ours": given.initial, "random": given.students, "paper": PAPERS_RANDOM_POLICIES}[kind]
+    n_initial = min(n_initial, given.students)
     if kind == "paper":
-        task = task.with_teaching(teacher="gp-ucb", at_once=1)
-        own = {"n_initial": min(PAPERS_RANDOM_POLICIES, given.students)}
-    return [
-        Study(
-            task,
-            name=f"{kind}-{k + 1}",
-            seed=given.seed,
-            class_size=1,
-            n_rounds=given.students - own["n_initial"],
-            **own,
-        )
-        for k in range(given.teachers)
-    ]
+        teaching = replace(teaching, teacher="gp-ucb", at_once=1)
+    teaching = replace(teaching, class_size=1, n_initial=n_initial, n_rounds=given.students - n_initial)
+    teacher = random_teacher if kind == "random" else None
+    names = [f"{kind}-{k + 1}" for k in range(given.teachers)]
+    return [Study(task, teacher=teacher, teaching=teaching, seed=given.seed, name=name) for name in names]
 
 
 def main() -> None:
@@ -92,7 +86,7 @@ def main() -> None:
         out.print(f"{len(together)} teachers in {(time.monotonic() - began) / 60:.1f} minutes")
         repetitions = []
         for k in range(given.teachers):
-            found = {kind: results[studies[k].name].policy for kind, studies in kinds.items()}
+            found = {kind: results[studies[k].name].best_policy for kind, studies in kinds.items()}
             name = f"evaluation-{k + 1}"
             batching = begin(store, name, setup, deployed(setup, given.seed))
             repetitions.append(register(task, {**found, **baselines}, given.fresh, given.seed, name))
@@ -123,7 +117,9 @@ def main() -> None:
         out.print(label, " ".join(f"{key} {value:.4g}," for key, value in told.items()), highlight=False)
     differences = told_apart(rows)
     record["differences"] = [difference.to_json() for difference in differences]
-    record["policies"] = {kind: [results[s.name].policy.to_json() for s in studies] for kind, studies in kinds.items()}
+    record["policies"] = {
+        kind: [results[s.name].best_policy.to_json() for s in studies] for kind, studies in kinds.items()
+    }
     record["beliefs"] = {
         kind: [b and asdict(b) for b in (results[s.name].belief for s in studies)] for kind, studies in kinds.items()
     }

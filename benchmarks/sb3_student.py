@@ -49,15 +49,16 @@ from cisr import (
     compare,
     get_task,
 )
-from cisr.cli.comparing import parse_curricula
+from cisr.cli.naming import parse_curricula
+from cisr.core.callback import ProgressEvent
 from cisr.core.constraints import violation
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.experiments.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
-from cisr.experiments.compare import summarise_group
+from cisr.experiments.comparison import summarise_group
 from cisr.experiments.differences import Pair, differences
 from cisr.students.config import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
-from cisr.training import Batch, Checkpoint, Event, default_observe
+from cisr.training import BatchProgress, Checkpoint, Execution, default_observe
 from cisr.view.words import estimated, fixed, interval, missing, p_value
 
 FL_A = Switching(
@@ -246,15 +247,16 @@ def train_sb3(n_units: int | None, policy: CurriculumPolicy, n_students: int, se
 
 
 def train_own(task: Task, label: str, policy: CurriculumPolicy, n_students: int, seed: int) -> list[Transcript]:
-    def listen(batch: Batch, event: Event) -> None:
-        if isinstance(event, Checkpoint):
-            for student, record in zip(batch.students, event.records, strict=True):
+    def listen(heard: ProgressEvent) -> None:
+        if isinstance(heard, BatchProgress) and isinstance(heard.event, Checkpoint):
+            for student, record in zip(heard.batch.students, heard.event.records, strict=True):
                 if record is not None:
                     report(OWN, student.name, record.log, task.training.n_units)
 
     with Store(None) as store:
+        execution = Execution(backend="gymnasium")
         comparison = compare(
-            task, {label: policy}, n_students=n_students, store=store, seed=seed, backend="gymnasium", listener=listen
+            task, {label: policy}, n_students=n_students, store=store, seed=seed, execution=execution, callback=listen
         )
     return list(comparison.transcripts[label])
 

@@ -14,7 +14,7 @@ from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 from mkdocs.structure.files import File
 
-PUBLIC = ("cisr", "cisr.audit", "cisr.teachers", "cisr.testing")
+PUBLIC = ("cisr", "cisr.auditing", "cisr.teachers", "cisr.testing")
 """Modules whose names users import; a name of several is shown where it is first."""
 
 

@@ -20,11 +20,11 @@ def flown(box2d, tmp_path_factory):
     import tiny
 
     from cisr import Fixed, compare
-    from cisr.experiments.reproduce import published_teachers
+    from cisr.experiments.publications import published_teachers
 
     path = tmp_path_factory.mktemp("flown") / "store.sqlite"
     curricula = {"LL-A": published_teachers("lunar-lander")["LL-A"], "none": Fixed("none")}
-    compare(tiny.lander, curricula, n_students=2, store=path, n_workers=0)
+    compare(tiny.lander, curricula, n_students=2, store=path, execution=tiny.HERE)
     return path
 
 
@@ -35,5 +35,6 @@ def in_this_process(monkeypatch, tmp_path):
     import cisr
 
     monkeypatch.chdir(tmp_path)
+    quick = cisr.Execution(n_workers=0, batch=2)
     for name in ("compare", "Study"):
-        monkeypatch.setattr(cisr, name, functools.partial(getattr(cisr, name), n_workers=0, batch=2))
+        monkeypatch.setattr(cisr, name, functools.partial(getattr(cisr, name), execution=quick))

@@ -9,7 +9,7 @@ import tiny
 import typer
 
 import cisr
-from cisr.cli.console import app
+from cisr.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -1,14 +1,17 @@
 """cisr: safe reinforcement learning by curriculum induction."""
 
+import importlib
 import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cisr.system import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
 
 # isort: split
 from cisr.core.appearance import Appearance
+from cisr.core.callback import Callback
 from cisr.core.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError
 from cisr.core.intervention import NONE, Intervention, Place, Rewind, ToStart
+from cisr.core.model import FiniteModel
 from cisr.core.task import Move, Task, Transition
 from cisr.core.training import Teaching, Training
 from cisr.core.version import __version__
@@ -24,27 +27,40 @@ from cisr.curricula import (
     load_policy,
     save_policy,
 )
-from cisr.experiments.compare import Comparison, Row, compare
+from cisr.experiments.comparison import Comparison, Row
+from cisr.experiments.search import random_teacher
 from cisr.experiments.statistics import Estimate, Share
-from cisr.experiments.study import Study, StudyResult, random_teacher
+from cisr.experiments.study import Study, StudyResult
 from cisr.store import Store
-from cisr.store.load_student import load_student
 from cisr.students import CNN, MLP, Population, StudentConfig, explorer
 from cisr.tasks import get_task
-from cisr.training import Deployment, Transcript, UnitLog
+from cisr.teachers import GPUCB, RandomSearch, Teacher, TopTwo
+from cisr.training import Deployment, Execution, Transcript, UnitLog
+
+if TYPE_CHECKING:
+    from cisr.auditing.contracts import check_task
+    from cisr.auditing.report import audit
+    from cisr.cmdp.wrapper import InducedCMDP
+    from cisr.experiments.compare import compare
+    from cisr.store.load_student import load_student
+    from cisr.students.student import Student
 
 __all__ = [
     "CNN",
+    "GPUCB",
     "MLP",
     "NONE",
     "Appearance",
     "Bandit",
+    "Callback",
     "CisrError",
     "Comparison",
     "ConfigError",
     "CurriculumPolicy",
     "Deployment",
     "Estimate",
+    "Execution",
+    "FiniteModel",
     "Fixed",
     "InducedCMDP",
     "Intervention",
@@ -54,6 +70,7 @@ __all__ = [
     "Patient",
     "Place",
     "Population",
+    "RandomSearch",
     "Rewind",
     "Row",
     "Schedule",
@@ -67,14 +84,18 @@ __all__ = [
     "Switching",
     "Task",
     "TaskError",
+    "Teacher",
     "Teaching",
     "Threshold",
     "ToStart",
+    "TopTwo",
     "Training",
     "Transcript",
     "Transition",
     "UnitLog",
     "__version__",
+    "audit",
+    "check_task",
     "compare",
     "explorer",
     "get_task",
@@ -84,18 +105,21 @@ __all__ = [
     "save_policy",
 ]
 
+_HEAVY = {
+    "InducedCMDP": "cisr.cmdp.wrapper",
+    "Student": "cisr.students.student",
+    "audit": "cisr.auditing.report",
+    "check_task": "cisr.auditing.contracts",
+    "compare": "cisr.experiments.compare",
+    "load_student": "cisr.store.load_student",
+}
+"""Names whose modules bring in gymnasium, jax or scipy: they are imported when one is first used."""
+
 
 def __getattr__(name: str) -> Any:
-    """`InducedCMDP` needs gymnasium and `Student` jax, so they are imported when they are first named."""
-    if name == "InducedCMDP":
-        from cisr.cmdp.wrapper import InducedCMDP
-
-        return InducedCMDP
-    if name == "Student":
-        from cisr.students.student import Student
-
-        return Student
-    raise AttributeError(f"module 'cisr' has no attribute '{name}'")
+    if name not in _HEAVY:
+        raise AttributeError(f"module 'cisr' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HEAVY[name]), name)
 
 
 if importlib.util.find_spec("gymnasium"):  # Gymnasium 1 has no plug-ins: importing cisr is what registers its tasks

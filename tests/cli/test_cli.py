@@ -12,7 +12,7 @@ import tiny
 
 from cisr import ConfigError, Population, Store, Threshold, explorer, get_task, load_policy, save_policy
 from cisr.cli import main
-from cisr.cli.comparing import parse_curricula
+from cisr.cli.naming import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.tasks import papers_kind, usual_kind
 
@@ -86,7 +86,7 @@ def test_a_teacher_that_is_asked_for_wants_what_it_always_wants(teacher, charged
     run("train", "tiny:task", "--teacher", teacher, "--initial", 3, "--rounds", 0, "--store", path, "--workers", 0)
     with Store(path) as store:
         students = [t.deployment for t in store.transcripts("study/")]
-        scores = [past.score for past in store.rounds("study")]
+        scores = [past.score for past in store.trials("study")]
     assert any(student.failures for student in students)
     wanted = [student.mean_return - charged * student.failures / student.episodes for student in students]
     size = len(wanted) // len(scores)
@@ -219,7 +219,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
     def ask(name, scale="paper", student=None):
         raise ConfigError(f"asked for {student}")
 
-    for module in ("reproducing", "listing", "auditing"):
+    for module in ("reproducing", "measuring", "auditing"):
         monkeypatch.setattr(f"cisr.cli.{module}.get_task", ask)
     for command in ("reproduce", "bench", "audit"):
         with pytest.raises(ConfigError, match=f"asked for {kind}"):

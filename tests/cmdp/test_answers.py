@@ -6,6 +6,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import tiny
 
 from cisr import (
     MLP,
@@ -95,7 +96,7 @@ WRONG = {
 def test_a_wrong_answer_ends_its_student_and_names_the_step_of_the_environment(wrong):
     changes, says = WRONG[wrong]
     with pytest.raises(NobodyFinished, match=f"at a step: The environment's step .*{says}"):
-        compare_curricula(corridor(answering(**changes)), {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(corridor(answering(**changes)), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,9 @@ def test_a_wrong_answer_ends_its_student_and_names_the_step_of_the_environment(w
     ],
 )
 def test_answers_that_mean_the_same_are_taken(fine):
-    (row,) = compare_curricula(corridor(answering(**fine)), {"back": Fixed("back")}, n_students=1, n_workers=0).rows
+    (row,) = compare_curricula(
+        corridor(answering(**fine)), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE
+    ).rows
     assert row.finished == 1
 
 
@@ -139,7 +142,7 @@ def test_a_step_of_four_answers_is_told_what_five_are_wanted():
             return np.zeros(2, np.float32), 0.0, False, {}
 
     with pytest.raises(NobodyFinished, match="step answered 4 values: it must answer observation, reward, terminated"):
-        compare_curricula(corridor(Old), {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(corridor(Old), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 def test_failures_of_a_students_other_environments_count_in_the_step_in_which_one_breaks():
@@ -179,13 +182,13 @@ def test_failures_of_a_students_other_environments_count_in_the_step_in_which_on
 )
 def test_a_reward_of_the_wrong_shape_is_the_tasks_fault(reward, says):
     with pytest.raises(TaskError, match=says):
-        compare_curricula(corridor(reward=reward), {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(corridor(reward=reward), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 def test_a_reward_that_is_not_finite_ends_its_student():
     task = corridor(reward=lambda t: np.where(t.move.state[..., 0] > 3, np.nan, 0.0))
     with pytest.raises(NobodyFinished, match="The reward of task 'corridor' paid nan"):
-        compare_curricula(task, {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(task, {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
@@ -200,7 +203,7 @@ def test_too_little_memory_in_an_environment_stops_the_run_and_nobody_has_failed
 
     task = corridor(Hungry)
     with pytest.raises(CisrError, match=r"^Out of memory with 1 student"):
-        compare_curricula(task, {"none": Fixed("none")}, n_students=1, n_workers=0, store=tmp_path / "s")
+        compare_curricula(task, {"none": Fixed("none")}, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
     with Store(tmp_path / "s") as store:
         assert [t.error for t in store.transcripts()] == [None]
 
@@ -216,7 +219,7 @@ def test_an_environment_that_leaves_the_program_has_an_error_like_any_other(wher
 
     task = corridor(Leaving, **({"make_env": lambda **_: sys.exit(0)} if where == "make_env" else {}))
     with pytest.raises(NobodyFinished, match="SystemExit: 0"):
-        compare_curricula(task, {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(task, {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 # Before training
@@ -229,7 +232,7 @@ def test_tabular_defaults_are_refused_where_the_environment_keeps_no_state_there
     fields = {field.name: getattr(corridor(Stateless), field.name) for field in dataclasses.fields(Task)}
     bare = Task(**{k: v for k, v in fields.items() if k not in ("read_state", "place")})
     with pytest.raises(TaskError, match=r"its read_state raised AttributeError.*Give a function of the environment"):
-        compare_curricula(bare, {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(bare, {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +249,7 @@ def test_tabular_defaults_are_refused_where_the_environment_keeps_no_state_there
 )
 def test_functions_that_answer_nothing_or_do_nothing_are_refused_before_training(changes, says):
     with pytest.raises(TaskError, match=says):
-        compare_curricula(corridor(**changes), {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(corridor(**changes), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
 def test_nobody_asks_for_a_place_where_nobody_is_placed():
@@ -271,4 +274,4 @@ def test_a_reset_that_is_none_of_ours_is_refused_when_the_intervention_is_made(r
 def test_a_place_answers_a_state_of_the_same_shape():
     wrong = Intervention(name="back", trigger=lambda s: s[..., 0] > 2, reset=Place(lambda s, h, u: s[:0]), tau=0.1)
     with pytest.raises(TaskError, match=r"reset of 'back' answered shape \(0,\)"):
-        compare_curricula(corridor(interventions=(wrong,)), {"back": Fixed("back")}, n_students=1, n_workers=0)
+        compare_curricula(corridor(interventions=(wrong,)), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)

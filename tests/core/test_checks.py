@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import MLP, Fixed, Place, Population, Rewind, StudentConfig, Study, Teaching, Threshold, Training, compare
+from cisr import (
+    MLP,
+    Execution,
+    Fixed,
+    Place,
+    Population,
+    Rewind,
+    StudentConfig,
+    Study,
+    Teaching,
+    Threshold,
+    Training,
+    compare,
+)
 from cisr.core.checks import check_number, check_whole
 from cisr.core.errors import ConfigError
 from cisr.curricula import Patient
@@ -70,8 +83,10 @@ def test_records_keep_numpys_numbers_as_pythons_own():
 
 def test_calls_take_numpys_numbers(tmp_path):
     one = np.int64(1)
-    options = {"store": tmp_path / "s", "n_workers": np.int64(0), "batch": np.int32(2), "step_timeout": np.float32(60)}
-    task = tiny.task.with_training(n_units=1)
+    execution = Execution(n_workers=np.int64(0), batch=np.int32(2), step_timeout=np.float32(60))
+    options = {"store": tmp_path / "s", "execution": execution}
+    task = dataclasses.replace(tiny.task, n_units=1)
     assert compare(task, {"SR1": Fixed("SR1")}, n_students=one, seed=one, **options).rows[0].finished == 1
-    found = Study(task, seed=one, n_initial=one, n_rounds=np.int64(0), class_size=one, **options).run()
+    teaching = tiny.teaching(n_initial=one, n_rounds=np.int64(0), class_size=one)
+    found = Study(task, teaching=teaching, seed=one, **options).run()
     assert len(found.transcripts) == 1

@@ -5,10 +5,11 @@ import json
 import pytest
 import tiny
 
-import cisr.experiments.bench
-from cisr import MLP, Population
+from cisr import MLP, CisrError, Population
 from cisr.cli import main
-from cisr.experiments.bench import BACKENDS, bench
+from cisr.experiments.bench import measure
+from cisr.experiments.bench.measure import bench
+from cisr.experiments.bench.throughput import BACKENDS
 from cisr.students.config import student_of
 from cisr.view.bench_table import what_is_compared
 
@@ -33,10 +34,8 @@ def test_every_backend_has_a_rate_and_each_of_ours_a_ratio():
 
 
 def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(
-        cisr.experiments.bench, "find_spec", lambda name: None if name == "stable_baselines3" else object()
-    )
-    monkeypatch.setattr(cisr.experiments.bench.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(measure, "find_spec", lambda name: None if name == "stable_baselines3" else object())
+    monkeypatch.setattr(measure.os, "cpu_count", lambda: 1)
     with pytest.raises(SystemExit) as stop:
         main(
             ["bench", "tiny:task", "--seconds", "0.5", "--repetitions", "1", "--json", str(tmp_path / "bench.json")],
@@ -52,7 +51,7 @@ def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, ca
 
 
 def test_a_student_that_fails_is_an_error_and_not_a_rate():
-    with pytest.raises(cisr.CisrError, match="the simulator lost its licence"):
+    with pytest.raises(CisrError, match="the simulator lost its licence"):
         bench(tiny.explosive, backends=["gymnasium"], seconds=60, repetitions=1, cores=1)
 
 

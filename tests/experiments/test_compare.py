@@ -19,7 +19,7 @@ from cisr import (
     compare,
     load_student,
 )
-from cisr.experiments.compare import measure_groups, summarise_group, summarise_groups
+from cisr.experiments.comparison import measure_groups, summarise_group, summarise_groups
 from cisr.training import Deployment, charged_score
 from cisr.view.figures import learning_figure
 from cisr.view.tables import comparison_table
@@ -135,7 +135,7 @@ def test_the_table_fits_a_terminal():
 @pytest.fixture(scope="module")
 def comparison():
     curricula = {"taught": TAUGHT, "HR": Fixed("HR"), "none": Fixed("none")}
-    return compare(tiny.task, curricula, n_students=2, n_workers=0, deploy_each_unit=True)
+    return compare(tiny.task, curricula, n_students=2, deploy_each_unit=True, execution=tiny.HERE)
 
 
 def test_no_student_under_an_intervention_fails_in_training_and_those_without_do(comparison):
@@ -167,18 +167,18 @@ def test_the_learning_curves_are_drawn(comparison, tmp_path):
 
 def test_where_nobody_finishes_there_is_no_result_but_the_first_error():
     with pytest.raises(NobodyFinished, match=r"None of 2 .* RuntimeError: the simulator lost its licence \(tiny.py:"):
-        compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, n_workers=0)
+        compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=2, execution=tiny.HERE)
 
 
 def test_students_that_break_are_counted_with_their_failures_and_tried_again(tmp_path, monkeypatch, caplog):
     groups = {"none": Fixed("none")}  # without a teacher students fail
-    (row,) = (broken := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", n_workers=0)).rows
+    (row,) = (broken := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", execution=tiny.HERE)).rows
     assert row.students == 6 and 0 < row.finished < 6
     assert f"{6 - row.finished} of 6 students did not finish" in caplog.text
     unrecorded = [t.failures_when_broken for t in broken.transcripts["none"] if t.error]
     assert None not in unrecorded and sum(unrecorded) > 0
     monkeypatch.setenv("HOLD", "yes")
-    (row,) = (mended := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", n_workers=0)).rows
+    (row,) = (mended := compare(tiny.fragile, groups, n_students=6, store=tmp_path / "s", execution=tiny.HERE)).rows
     assert (row.students, row.finished) == (6, 6)
     for before, after in zip(broken.transcripts["none"], mended.transcripts["none"], strict=True):
         assert after == before or before.error
@@ -186,7 +186,7 @@ def test_students_that_break_are_counted_with_their_failures_and_tried_again(tmp
 
 def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_path, monkeypatch):
     def study():
-        return Study(tiny.fragile, n_rounds=1, store=tmp_path / "s", n_workers=0).run()
+        return Study(tiny.fragile, teaching=tiny.teaching(n_rounds=1), store=tmp_path / "s", execution=tiny.HERE).run()
 
     score = charged_score(tiny.fragile.max_reward)
     broken = study()
@@ -194,7 +194,7 @@ def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_p
     monkeypatch.setenv("HOLD", "yes")
     mended = study()
     assert not mended.unfinished
-    for before, after, k in zip(broken.rounds, mended.rounds, range(4), strict=True):
+    for before, after, k in zip(broken.trials, mended.trials, range(4), strict=True):
         assert after.parameters == before.parameters
         scores = [score(t) for t in mended.transcripts[2 * k : 2 * k + 2]]
         assert after.score == np.mean(scores)
@@ -202,14 +202,14 @@ def test_a_study_tries_broken_students_again_and_scores_their_classes_anew(tmp_p
 
 def test_more_students_join_those_already_in_the_store():
     with Store(None) as store:
-        first = compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
-        both = compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=2, store=store, n_workers=0)
+        first = compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
+        both = compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=2, store=store, execution=tiny.HERE)
         assert both.transcripts["SR1"][0] == first.transcripts["SR1"][0]
 
 
 def test_a_store_of_another_task_is_refused():
     with Store(None) as store:
-        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
+        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
         with pytest.raises(StoreError, match="task"):
             compare(tiny.explosive, {"SR1": Fixed("SR1")}, n_students=1, store=store)
         with pytest.raises(StoreError, match="definition"):
@@ -218,7 +218,7 @@ def test_a_store_of_another_task_is_refused():
 
 def test_a_trained_student_can_be_taken_out_of_the_store():
     with Store(None) as store:
-        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
+        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
         student = load_student(store, tiny.task, "compare/SR1/000")
         observation, _ = tiny.task.make_env().reset(seed=0)
         assert student.predict(observation) in range(4)
@@ -228,7 +228,7 @@ def test_a_trained_student_can_be_taken_out_of_the_store():
 
 def test_nonsense_is_refused():
     with pytest.raises(ConfigError, match="has no intervention 'SR9'"):
-        compare(tiny.task, {"SR9": Fixed("SR9")}, n_workers=0)
+        compare(tiny.task, {"SR9": Fixed("SR9")}, execution=tiny.HERE)
     with pytest.raises(ConfigError, match="number of students is 0"):
         compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=0)
     with pytest.raises(ConfigError, match="no curriculum"):

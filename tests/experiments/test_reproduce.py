@@ -6,7 +6,8 @@ import tiny
 
 from cisr import ConfigError, Store, Transcript, get_task
 from cisr.core.publication import PublishedRow
-from cisr.experiments.reproduce import baselines, n_students_in_all, publication, reproduce
+from cisr.experiments.publications import publication
+from cisr.experiments.reproduce import baselines, n_students_in_all, reproduce
 from cisr.experiments.reproduced import reproduced_row
 from cisr.tasks.frozen_lake import PAPER_TEACHING
 from cisr.view.tables import reproduction_table
@@ -19,8 +20,8 @@ TASK = dataclasses.replace(tiny.compiled, name="frozen-lake").with_training(
 @pytest.fixture(scope="module")
 def reproduction():
     with Store(None) as store:
-        result = reproduce(TASK, store, n_teachers=2, n_students=2, n_workers=0)
-        again = reproduce(TASK, store, n_teachers=2, n_students=2, n_workers=0)
+        result = reproduce(TASK, store, n_teachers=2, n_students=2, execution=tiny.HERE)
+        again = reproduce(TASK, store, n_teachers=2, n_students=2, execution=tiny.HERE)
         assert again.to_json() == result.to_json()  # nothing is trained twice
         assert len(store.transcripts()) == n_students_in_all(TASK, 2, 2)
         return result

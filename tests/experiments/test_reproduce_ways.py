@@ -10,8 +10,9 @@ from cisr import Store, explorer, get_task
 from cisr.cli import main
 from cisr.cli.console import Scale, Way
 from cisr.cli.reproducing import _parts
-from cisr.experiments.reproduce import n_students_in_all, publication, random_studies, teacher_studies
-from cisr.training import Graduation
+from cisr.experiments.publications import publication
+from cisr.experiments.reproduce import n_students_in_all, random_studies, teacher_studies
+from cisr.training import BatchProgress, Graduation
 from cisr.view.page import write_page
 
 COUNTS = {"teachers": 2, "students": 1}
@@ -92,7 +93,7 @@ def test_random_search_has_the_teachers_budget_with_the_students_that_find_the_r
     for name, student, each in (("store.sqlite", "cnn", 5), ("store-explorer.sqlite", "explorer", 6)):
         task = smallest("frozen-lake", student=student)
         transcripts = contents(folder / name)[0]
-        for study in (*teacher_studies(task, 2, 0, "auto"), *random_studies(task, 2, 0, "auto")):
+        for study in (*teacher_studies(task, 2, 0), *random_studies(task, 2, 0)):
             taught = [t for t in transcripts if t.name.startswith(f"{study.name}/")]
             assert len(taught) == study.n_students == each
             if student == "explorer":
@@ -124,13 +125,13 @@ def test_an_interrupted_run_goes_on_with_our_way(both, tmp_path, monkeypatch):
 
     graduated = []
 
-    def stop_in_the_search(batch, event):
-        graduated.extend([batch] if isinstance(event, Graduation) else [])
+    def stop_in_the_search(heard):
+        graduated.extend([heard] if isinstance(heard, BatchProgress) and isinstance(heard.event, Graduation) else [])
         if len(graduated) == 2:
             raise KeyboardInterrupt
 
     def interrupted(task, store, **options):
-        ours = {"listener": stop_in_the_search} if task.training.student_kind == "explorer" else {}
+        ours = {"callback": stop_in_the_search} if task.training.student_kind == "explorer" else {}
         return real(task, store, **options | ours)
 
     with monkeypatch.context() as patch:

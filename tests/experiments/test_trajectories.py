@@ -11,14 +11,14 @@ import tiny
 from cisr import Fixed, Store, compare
 from cisr.cmdp.wrapper import InducedCMDP
 from cisr.core.errors import ConfigError
-from cisr.experiments.trajectories import (
+from cisr.experiments.playing import (
     MOST_POINTS,
     N_EPISODES,
-    Trajectory,
     at_random,
     play,
     trajectory,
 )
+from cisr.experiments.trajectories import Trajectory
 from cisr.view.figures import rescues_figure
 
 TASK = tiny.lander
@@ -82,13 +82,13 @@ def test_a_comparison_keeps_episodes_of_its_students_and_plays_nothing_twice(flo
         names = [t.name for t in store.transcripts()]
         assert {name: len(episodes) for name, episodes in first.items()} == dict.fromkeys(names, N_EPISODES)
         monkeypatch.setattr("cisr.experiments.trajectories.episodes", None)
-        compare(TASK, {"none": Fixed("none")}, n_students=2, store=store, n_workers=0)
+        compare(TASK, {"none": Fixed("none")}, n_students=2, store=store, execution=tiny.HERE)
         assert store.trajectories() == first
 
 
 def test_a_task_without_a_state_plot_keeps_no_episodes():
     with Store(None) as store:
-        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
+        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
         assert store.trajectories() == {}
 
 

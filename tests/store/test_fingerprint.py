@@ -9,7 +9,8 @@ import gymnasium
 import pytest
 from gymnasium.envs.registration import WrapperSpec
 
-from cisr.store.fingerprint import fingerprint, fingerprint_of_environment
+from cisr.store.fingerprint import fingerprint
+from cisr.store.fingerprint.environment import fingerprint_of_environment
 from cisr.store.provenance import identity
 from cisr.training.setup import make_setup
 

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from cisr.core.errors import StoreError
 from cisr.curricula import Bandit, Fixed
-from cisr.store import Round, Store
+from cisr.store import Store, StoredTrial
 from cisr.store.rows import as_json, from_unit, identity
 from cisr.store.schema import FORMAT
 from cisr.store.weights import file_name
@@ -245,7 +245,7 @@ def test_nothing_of_a_store_of_format_3_is_lost(tmp_path, read_only):
             assert broken.units == (unit(1, evaluation=DEPLOYED),) and broken.fresh_starts == (1,)
             assert (finished.name, finished.deployment, finished.units) == (b.name, DEPLOYED, (unit(1),))
             assert store.weights(b.name)["log_weights"].tolist() == [7, 7, 7]
-            assert store.rounds("audit") == [Round({"r": 1}, True, 2.5, None, {})]
+            assert store.trials("audit") == [StoredTrial({"r": 1}, True, 2.5, None, {})]
             assert store.findings() == {"audit": STUDY}
             assert store.curricula("compare") == ["SR1", "HR"]
             assert store.trajectories() == {b.name: EPISODES}
@@ -360,6 +360,6 @@ def test_rounds_keep_what_the_teacher_proposed_and_was_told():
         store.propose("study", 0, {"return_1": 0.1, "intervention_1": "SR1"}, {})
         store.propose("study", 1, {"return_1": 0.2, "intervention_1": "HR"}, {"noise": 0.1})
         store.tell("study", 0, 5.5, None)
-        first, second = store.rounds("study")
+        first, second = store.trials("study")
         assert (first.told, first.score, first.sem, first.model) == (True, 5.5, None, {})
         assert (second.told, second.score, second.model) == (False, None, {"noise": 0.1})

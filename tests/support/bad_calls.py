@@ -36,7 +36,8 @@ def _student(**changes: Any) -> cisr.StudentConfig:
 
 
 def _compare(curricula: Any = None, task: Any = tiny.task, **options: Any) -> Any:
-    return cisr.compare(task, {"none": cisr.Fixed("none")} if curricula is None else curricula, n_workers=0, **options)
+    given = {"none": cisr.Fixed("none")} if curricula is None else curricula
+    return cisr.compare(task, given, **{"execution": tiny.HERE, **options})
 
 
 def _calls() -> list[Call]:
@@ -145,19 +146,20 @@ def _calls() -> list[Call]:
         add(f"compare(seed={seed!r})", lambda s=seed: _compare(seed=s), "give a whole number")
         add(f"Study(seed={seed!r})", lambda s=seed: cisr.Study(tiny.task, seed=s), "give a whole number")
     for batch in (0, 1.5, "x", 10**9):
-        add(f"compare(batch={batch!r})", lambda b=batch: _compare(batch=b), "give a whole number")
+        add(f"Execution(batch={batch!r})", lambda b=batch: cisr.Execution(batch=b), "give a whole number")
     for workers in (-1, 0.5, "x", 10**9):
-        add(
-            f"compare(n_workers={workers!r})",
-            lambda w=workers: cisr.compare(tiny.task, {"none": cisr.Fixed("none")}, n_workers=w),
-            "give a whole number",
-        )
-    add("compare(backend=3)", lambda: _compare(backend=3), "give auto, gymnasium or compiled")
+        add(f"Execution(n_workers={workers!r})", lambda w=workers: cisr.Execution(n_workers=w), "give a whole number")
+    backend = cisr.Execution(backend=3)  # type: ignore[arg-type]
+    add("compare(backend=3)", lambda: _compare(execution=backend), "give auto, gymnasium or compiled")
+    add("compare(execution=2)", lambda: _compare(execution=2), "give a cisr.Execution")
     add("compare(evaluate_safely=None)", lambda: _compare(evaluate_safely=None), "give True or False")
     add("compare(name=3)", lambda: _compare(name=3), "give a text")
     add("compare(name='a/b')", lambda: _compare(name="a/b"), "without a slash")
-    add("Study(n_rounds=10**12)", lambda: cisr.Study(tiny.task, n_rounds=10**12), "give a whole number")
-    add("Study(too many)", lambda: cisr.Study(tiny.task, n_rounds=60_000, class_size=2), "students in all")
+    add("Teaching(n_rounds=10**12)", lambda: tiny.teaching(n_rounds=10**12), "give a whole number")
+    many = tiny.teaching(n_rounds=60_000, class_size=2)
+    add("Study(too many)", lambda: cisr.Study(tiny.task, teaching=many), "students in all")
+    add("Study(teaching=5)", lambda: cisr.Study(tiny.task, teaching=5), "give a cisr.Teaching")
+    add("Study(execution=2)", lambda: cisr.Study(tiny.task, execution=2), "give a cisr.Execution")
     add("Study(teacher='GP')", lambda: cisr.Study(tiny.task, teacher="GP"), "give a function")
     add("Study(score=3)", lambda: cisr.Study(tiny.task, score=3), "give a function")
     add("get_task(5)", lambda: cisr.get_task(5), "give a text")
@@ -168,7 +170,7 @@ def _calls() -> list[Call]:
     add("save_policy(folder)", lambda: cisr.save_policy(cisr.Fixed("none"), "/"), "Cannot write /")
 
     def audit(**options: Any) -> Any:
-        from cisr.audit import audit
+        from cisr.auditing import audit
 
         return audit(**{"task": tiny.task, **options})
 

@@ -6,6 +6,7 @@ them, in a way that follows from the seed, uses it in every way there is, and re
 if everything has the same result as before or ends in one clear line.
 """
 
+import dataclasses
 import json
 import random
 import shutil
@@ -20,10 +21,9 @@ import tiny
 
 from cisr import Fixed, Store, Study, compare
 from cisr.core.errors import CisrError, described
-from cisr.experiments.study import random_teacher
+from cisr.experiments.search import random_teacher
 from cisr.store.check import check
-from cisr.store.database import LARGEST_SUM
-from cisr.store.database import _checksum as checksum
+from cisr.store.checksums import LARGEST_SUM, checksum
 from cisr.store.schema import TABLES, columns_of
 from cisr.training import Checkpoint
 from cisr.view.contents import read
@@ -218,14 +218,13 @@ def harm(path: Path, chance: random.Random) -> str:
     return f"{file.name}: bit {bit} of byte {place} of {len(content)} flipped"
 
 
-def run(path: Path, listener: Callable[[Any, Any], None] = lambda batch, event: None) -> Any:
+def run(path: Path) -> Any:
     """The commands that made the store, once more."""
     with Store(path) as store:
-        study = Study(
-            TASK, store=store, n_initial=2, n_rounds=0, class_size=1, teacher=random_teacher, n_workers=0
-        ).run(listener)
-        comparison = compare(TASK, CURRICULA, n_students=2, store=store, n_workers=0, listener=listener)
-        return study.policy, study.rounds, study.transcripts, comparison.to_json(), comparison.transcripts
+        teaching = dataclasses.replace(TASK.training.teaching, n_initial=2, n_rounds=0, class_size=1)
+        study = Study(TASK, teacher=random_teacher, teaching=teaching, store=store, execution=tiny.HERE).run()
+        comparison = compare(TASK, CURRICULA, n_students=2, store=store, execution=tiny.HERE)
+        return study.best_policy, study.trials, study.transcripts, comparison.to_json(), comparison.transcripts
 
 
 def weights(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """Small random finite CMDPs with random interventions, and what is true of them worked out the slow, plain way.
 
-Nothing here uses `cisr.audit`: the rules of `cisr.cmdp` are written down a second time, one move after the other.
+Nothing here uses `cisr.auditing`: the rules of `cisr.cmdp` are written down a second time, one move after the other.
 """
 
 from collections import defaultdict

@@ -6,7 +6,7 @@ import random
 
 import gymnasium
 
-from cisr import MLP, StudentConfig, get_task
+from cisr import MLP, Execution, StudentConfig, get_task
 
 _quick = get_task("frozen-lake", "quick", "mlp")
 
@@ -27,6 +27,16 @@ task = dataclasses.replace(
         scale="own",
     ),
 )
+
+
+HERE = Execution(n_workers=0)
+"""Everything in this process."""
+
+
+def teaching(**changes):
+    """The task's own, but for some things."""
+    return dataclasses.replace(task.training.teaching, **changes)
+
 
 compiled = dataclasses.replace(task, name="compiled-lake", jax_env=_quick.jax_env)
 

@@ -11,7 +11,7 @@ from cisr import MLP, ConfigError, get_task
 from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.cmdp.wrapper import InducedCMDP
-from cisr.experiments.study import default_teacher, search_space
+from cisr.experiments.search import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
 
 TASK = get_task("lunar-lander")

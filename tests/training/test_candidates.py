@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import Deployment, Fixed, Intervention, Rewind, Store, Transcript, compare, explorer
+from cisr import Deployment, Execution, Fixed, Intervention, Rewind, Store, Transcript, compare, explorer
 from cisr.store.load_student import load_student
 from cisr.students.ppo import Learner
 from cisr.training import Batch, Checkpoint, StudentSpec, TrainingSetup, UnitLog, candidates, compiled, gymnasium
@@ -135,17 +135,26 @@ def test_candidates_travel_in_checkpoints_until_one_is_handed_in(tried):
 def test_a_student_of_a_store_acts_as_what_it_handed_in(tmp_path, backend):
     with Store(tmp_path / "s") as store:
         task = tiny.compiled.with_training(student=SEVERAL)
-        compare(task, {"SR1": Fixed("SR1")}, n_students=3, store=store, backend=backend, n_workers=0)
+        compare(
+            task, {"SR1": Fixed("SR1")}, n_students=3, store=store, execution=Execution(backend=backend, n_workers=0)
+        )
         names = [t.name for t in store.transcripts()]
         weights = {}
 
-        def listen(of, event):
+        def listen(heard):
+            event = heard.event
             if isinstance(event, Checkpoint):
-                for k, student in enumerate(of.students):
+                for k, student in enumerate(heard.batch.students):
                     weights[student.name, event.unit] = {name: array[k] for name, array in event.weights.items()}
 
         task = task.with_training(student=ONE)
-        compare(task, {"SR1": Fixed("SR1")}, n_students=3, backend=backend, n_workers=0, listener=listen)
+        compare(
+            task,
+            {"SR1": Fixed("SR1")},
+            n_students=3,
+            callback=listen,
+            execution=Execution(backend=backend, n_workers=0),
+        )
         for name in names:
             handed_in = weights[name, store.transcript(name).handed_in]
             for key, array in load_student(store, task, name).params.items():
@@ -201,10 +210,12 @@ def test_failures_and_rescues_of_evaluations_are_training_s(backend):
     tried = unit(2, deployment(failures=3, rescues=5), failures=10, rescues=20)
     assert transcript(unit(1, failures=1, rescues=2), tried).training_failures == 14
     assert transcript(unit(1, failures=1, rescues=2), tried).rescues == 27
-    interventions = (*tiny.compiled.interventions, IDLE)
-    task = dataclasses.replace(tiny.compiled, interventions=interventions, safe_evaluation="idle")
-    task = task.with_training(student=SEVERAL)
-    (student,) = compare(task, {"SR1": Fixed("SR1")}, n_students=1, backend=backend, n_workers=0).transcripts["SR1"]
+    task = dataclasses.replace(
+        tiny.compiled, interventions=(*tiny.compiled.interventions, IDLE), safe_evaluation="idle", student=SEVERAL
+    )
+    (student,) = compare(
+        task, {"SR1": Fixed("SR1")}, n_students=1, execution=Execution(backend=backend, n_workers=0)
+    ).transcripts["SR1"]
     assert sum(unit.failures for unit in student.units) == 0
     assert student.training_failures == sum(unit.evaluation.failures for unit in student.units[1:]) > 0
 

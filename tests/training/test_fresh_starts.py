@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import Fixed, Patient, Schedule, Store, Switching, Threshold, compare
+from cisr import Execution, Fixed, Patient, Schedule, Store, Switching, Threshold, compare
 from cisr.core.seeding import derive_seed
 from cisr.students.program import learners_to_arrays
 from cisr.training import Batch, Progress, StudentSpec, TrainingSetup, compiled, gymnasium
@@ -109,7 +109,7 @@ def test_a_store_and_its_page_tell_where_students_started_over(backend, tmp_path
     path = tmp_path / "store.sqlite"
     with Store(path) as store:
         curricula = {"anew": ANEW, "SR1": Fixed("SR1"), "own": Impatient()}
-        found = compare(TASK, curricula, n_students=1, store=store, n_workers=0, backend=backend)
+        found = compare(TASK, curricula, n_students=1, store=store, execution=Execution(n_workers=0, backend=backend))
         assert [t.fresh_starts for (t,) in found.transcripts.values()] == [(3,), (), (2, 3, 4)]
     written = page(read(path))
     assert written.count("begun anew, with new weights") == 8  # a cell and a bar for each of four fresh starts

@@ -13,8 +13,8 @@ import stubborn
 import tiny
 from stores import cells, units_on_disk
 
-from cisr import Fixed, Store, compare
-from cisr.audit import audit
+from cisr import Execution, Fixed, Store, compare
+from cisr.auditing import audit
 from cisr.cli import main
 from cisr.core.errors import NobodyFinished, TaskError
 from cisr.core.seeding import derive_seed
@@ -218,15 +218,15 @@ def test_a_renderer_that_crashes_after_training_takes_no_result_with_it(tmp_path
 def test_episodes_for_pictures_do_not_hang_or_crash_the_program(tmp_path, mischief, how, n_workers):
     curricula = {"none": Fixed("none")}
 
-    def finished(_, event):
-        if isinstance(event, Graduation):
+    def finished(heard):
+        if isinstance(heard.event, Graduation):
             mischief("step", how)
 
-    options = {"n_students": 1, "store": tmp_path / "s", "n_workers": n_workers, "step_timeout": 3.0}
+    options = {"n_students": 1, "store": tmp_path / "s", "execution": Execution(n_workers=n_workers, step_timeout=3.0)}
     with pytest.raises(
         TaskError, match=r"of the environment of task 'scenic-lake' took|'scenic-lake' ended the process"
     ):
-        compare(stubborn.scenic, curricula, listener=finished, **options)
+        compare(stubborn.scenic, curricula, callback=finished, **options)
     mischief("nowhere", "sleep")
     assert compare(stubborn.scenic, curricula, **options).rows[0].finished == 1
     with Store(tmp_path / "s") as store:
@@ -292,7 +292,7 @@ SAID = {"exit": "SystemExit: the simulator has had enough", "interrupt": "Keyboa
 def test_an_environment_that_quits_has_broken(terminal, mischief, where, how):
     mischief(where, how)
     with pytest.raises(NobodyFinished, match=SAID[how]):
-        compare(stubborn.task, {"SR1": Fixed("SR1")}, n_students=1, n_workers=0)
+        compare(stubborn.task, {"SR1": Fixed("SR1")}, n_students=1, execution=tiny.HERE)
 
 
 def test_an_environment_that_quits_in_a_worker_has_broken(mischief):
@@ -311,7 +311,7 @@ def test_an_environment_that_quits_in_a_worker_has_broken(mischief):
 def test_a_trigger_or_a_reward_that_quits_is_named(terminal, mischief, where, how):
     mischief(where, how)
     with pytest.raises(TaskError, match=f"The {where} .* raised {SAID[how]}"):
-        compare(stubborn.paying, {"SR1": Fixed("SR1")}, n_students=1, n_workers=0)
+        compare(stubborn.paying, {"SR1": Fixed("SR1")}, n_students=1, execution=tiny.HERE)
 
 
 @pytest.mark.parametrize("how", SAID)
@@ -323,7 +323,7 @@ def test_an_environment_that_quits_breaks_a_promise(terminal, mischief, how):
 def test_the_users_ctrl_c_is_no_error_of_the_environment(terminal, mischief, tmp_path):
     mischief(f"step after {derive_seed(derive_seed(0, 'compare/SR1/000'), 'final', 'env', 0)}", "signal")
     with pytest.raises(KeyboardInterrupt):
-        compare(stubborn.task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", n_workers=0)
+        compare(stubborn.task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
     with Store(tmp_path / "s") as store:
         assert [(t.error, len(t.units)) for t in store.transcripts()] == [(None, 3)]
 

@@ -10,7 +10,7 @@ def reproduction(tmp_path_factory):
     """A store, and what `reproduce` said when it made it."""
     path = tmp_path_factory.mktemp("reproduction") / "store.sqlite"
     with Store(path) as store:
-        return path, reproduce(tiny.published, store, n_teachers=2, n_students=2, n_workers=0, seed=5)
+        return path, reproduce(tiny.published, store, n_teachers=2, n_students=2, seed=5, execution=tiny.HERE)
 
 
 @pytest.fixture(scope="session")

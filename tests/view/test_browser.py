@@ -51,9 +51,9 @@ def chromium(tmp_path_factory):
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("browser") / "store.sqlite"
     with Store(path) as store:
-        Study(tiny.task, store=store, n_workers=0).run()
+        Study(tiny.task, store=store, execution=tiny.HERE).run()
         curricula = {name: Fixed(name) for name in ("SR1", "SR2", "HR", "none")}
-        compare(tiny.task, curricula, n_students=2, store=store, n_workers=0)
+        compare(tiny.task, curricula, n_students=2, store=store, execution=tiny.HERE)
     return write_page(path)
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cisr import Fixed, Store, compare
 from cisr.experiments.compare import register
-from cisr.training import Batch, Checkpoint, Graduation, Progress
+from cisr.training import Batch, BatchProgress, Checkpoint, Graduation, Progress
 from cisr.view.progress import QUIET_SECONDS, Meter
 
 
@@ -23,7 +23,7 @@ def clock(monkeypatch):
 def said_after(clock, seconds, meter, batch, steps):
     with meter:
         clock[0] += seconds
-        meter(batch, Progress(steps))
+        meter(BatchProgress(batch, Progress(steps)))
     return meter._console.file.getvalue()
 
 
@@ -41,7 +41,7 @@ def test_the_time_left_counts_steps_of_units_that_are_not_over(clock, batch):
 
 def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, tmp_path):
     with Store(tmp_path / "s") as store:
-        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, n_workers=0)
+        compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
         before = store.transcripts()
     each = tiny.task.training.student.steps_per_unit
     meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=3, n_students=3)
@@ -57,9 +57,9 @@ def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_its
     for part in ("paper", "ours"):
         with meter:
             clock[0] += 60.0
-            meter(batch, Checkpoint(1, {}, (), ()), part)
-            meter(batch, Progress(each), part)
-            meter(batch, Graduation((), ()), part)
+            meter(BatchProgress(batch, Checkpoint(1, {}, (), ())), part)
+            meter(BatchProgress(batch, Progress(each)), part)
+            meter(BatchProgress(batch, Graduation((), ())), part)
     first, second = (line for line in meter._console.file.getvalue().splitlines())
     assert "2 of 8 units" in first and "about 3.0 minutes left" in first
     assert "6 of 8 units" in second and "about 1.0 minutes left" in second

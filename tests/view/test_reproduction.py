@@ -105,13 +105,13 @@ def test_a_store_that_does_not_say_it_is_a_reproduction_is_taken_for_none(reprod
     assert "cisr compare" in written and "cisr reproduce" not in written
 
 
-def stop(batch, event):
+def stop(event):
     raise KeyboardInterrupt
 
 
 def test_while_the_teachers_search_the_page_says_so(tmp_path):
     with Store(tmp_path / "s") as store, pytest.raises(KeyboardInterrupt):
-        reproduce(tiny.published, store, n_teachers=1, n_students=1, n_workers=0, listener=stop)
+        reproduce(tiny.published, store, n_teachers=1, n_students=1, callback=stop, execution=tiny.HERE)
     written = write_page(tmp_path / "s").read_text()
     assert headings(written)[0] == "Reproduction" and "no student is evaluated yet" in written
     assert "--teachers 1 --students 1" in written

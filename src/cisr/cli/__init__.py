@@ -1,6 +1,9 @@
 """The command line. Bad input gets one line and exit code 2, a run in which nobody finished exit code 1, an error that
 nobody foresaw exit code 3; `--debug` shows the traceback instead.
 
+Commands stand in modules of their own, which are imported when one of them is asked for: they need what `cisr --help`
+does without.
+
 May import everything.
 """
 
@@ -13,13 +16,9 @@ from typing import Any
 
 import typer
 
-from cisr.cli.auditing import audit
-from cisr.cli.comparing import compare
-from cisr.cli.console import app, complain
-from cisr.cli.listing import bench, check, report, tasks
-from cisr.cli.reproducing import reproduce
+from cisr.cli.commands import app
+from cisr.cli.console import complain
 from cisr.cli.streams import guarded_streams
-from cisr.cli.training import train
 from cisr.core.errors import CisrError, NobodyFinished, described
 from cisr.system.compilation import is_out_of_memory
 from cisr.system.files import check_folder
@@ -28,9 +27,6 @@ __all__ = ["main"]
 
 UsageError: Any = typer.BadParameter.__base__
 """What typer raises for words that it cannot make sense of."""
-
-for _command in (tasks, audit, train, compare, reproduce, report, check, bench):
-    app.command()(_command)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

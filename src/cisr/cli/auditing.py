@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from cisr.auditing.counterexample import Counterexample, replay_apart
+from cisr.auditing.report import AuditReport
+from cisr.auditing.report import audit as run_audit
 from cisr.cli.console import (
     Backend,
     BackendOption,
@@ -28,29 +31,39 @@ from cisr.core.task import Task
 from cisr.system.files import check_targets, plain
 from cisr.tasks import get_task, papers_kind
 from cisr.training import STEP_TIMEOUT
+from cisr.view import audit as show
+from cisr.view.audit_picture import audit_map
+from cisr.view.counterexamples import keep_counterexamples
+from cisr.view.episode_picture import draw
+from cisr.view.last_frame import last_frames
+from cisr.view.progress import counting
+
+InterventionOption = Annotated[
+    list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
+]
+BudgetOption = Annotated[
+    int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
+]
+ConfidenceOption = Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")]
+ReplayOption = Annotated[Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
+    ),
+]
 
 
 def audit(
     task_name: TaskName,
-    intervention: Annotated[
-        list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
-    ] = None,
-    budget: Annotated[
-        int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
-    ] = 100_000,
-    confidence: Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")] = 0.95,
-    replay: Annotated[
-        Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)
-    ] = None,
+    intervention: InterventionOption = None,
+    budget: BudgetOption = 100_000,
+    confidence: ConfidenceOption = 0.95,
+    replay: ReplayOption = None,
     student: PapersStudentOption = None,
     scale: ScaleOption = Scale.paper,
     backend: BackendOption = Backend.auto,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Folder for pictures and counterexamples. (default: runs/audit-TASK)", show_default=False
-        ),
-    ] = None,
+    target: OutOption = None,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     seed: SeedOption = 0,
@@ -60,17 +73,13 @@ def audit(
 
     Exit code 0 when no intervention was refuted, 1 when one was or the task's code breaks a promise, 2 for bad input.
     """
-    from cisr.audit import audit as run_audit
-    from cisr.view import audit as show
-    from cisr.view.progress import counting
-
     task = get_task(task_name, scale.value, student or papers_kind(task_name, scale.value))
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
     check_targets({"--out": folder / "map.png", "--json": json_path}, [] if replay is None else [replay])
     if replay is not None:
         _replay(task, replay, folder, workers, step_timeout)
         return
-    with counting(err, f"Auditing {task.name}") as progress, interruptible("Of an audit nothing is kept."):
+    with counting(err, f"Auditing {task.name}") as callback, interruptible("Of an audit nothing is kept."):
         found = run_audit(
             task,
             intervention,
@@ -80,25 +89,14 @@ def audit(
             backend=backend.value,
             n_workers=workers,
             step_timeout=step_timeout,
-            progress=progress,
+            callback=callback,
         )
-    out.print(show.verdict_table(found))
-    if found.exact is not None:
-        if found.exact.numbers is not None:
-            out.print(show.numbers_table(found.exact))
-        out.print(show.task_line(found.exact), soft_wrap=True)
-    if (attacks := show.attack_table(found)) is not None:
-        out.print(attacks)
-    notes = [f"{v.name}: {note}" for v in found.verdicts if v.falsification for note in v.falsification.notes]
-    for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
-        out.print(line, soft_wrap=True)
+    _show(found)
     if found.exact is not None and task.appearance.floor_plan is not None:
-        from cisr.view.audit_picture import audit_map
-
         picture = folder / "map.png"
         audit_map(task, found.exact, picture)
         out.print(f"Map: {shlex.quote(str(picture))}", soft_wrap=True)
-    kept = show.keep_counterexamples(task, found, folder, step_timeout)
+    kept = keep_counterexamples(task, found, folder, step_timeout)
     if kept.missing is not None:
         out.print(f"Pictures do without the last frame: {kept.missing}", soft_wrap=True)
     for path in kept.paths:
@@ -109,12 +107,21 @@ def audit(
         raise SystemExit(1)
 
 
+def _show(found: AuditReport) -> None:
+    out.print(show.verdict_table(found))
+    if found.exact is not None:
+        if found.exact.numbers is not None:
+            out.print(show.numbers_table(found.exact))
+        out.print(show.task_line(found.exact), soft_wrap=True)
+    if (attacks := show.attack_table(found)) is not None:
+        out.print(attacks)
+    notes = [f"{v.name}: {note}" for v in found.verdicts if v.falsification for note in v.falsification.notes]
+    for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
+        out.print(line, soft_wrap=True)
+
+
 def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_timeout: float) -> None:
     """Play a counterexample again, say whether the same came out, and draw it."""
-    from cisr.audit.counterexample import Counterexample, replay_apart
-    from cisr.view.episode_picture import draw
-    from cisr.view.last_frame import last_frames
-
     example = Counterexample.load(path)
     again = replay_apart(task, example, n_workers=workers, step_timeout=step_timeout)
     out.print(str(example) + ".", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What all commands share: the application, its options, and how they print, write and stop."""
+"""What all commands share: their options, and how they print, write and stop."""
 
 from __future__ import annotations
 
@@ -17,17 +17,6 @@ from rich.console import Console
 from cisr.core.task import Task
 from cisr.system.files import plain, write_text
 from cisr.system.interrupts import leaving
-
-EARLIER_OPTIONS = {"lane": "backend", "lanes": "backends"}
-"""What options were called before 0.2; to be forgotten with the next release."""
-
-app = typer.Typer(
-    help="Safe reinforcement learning by curriculum induction: students that stay safe while they learn.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"token_normalize_func": lambda name: EARLIER_OPTIONS.get(name, name)},
-)
 
 
 def _console(**settings: Any) -> Console:
@@ -157,11 +146,6 @@ SafeEvaluationOption = Annotated[
         "--evaluate-safely", help="Score final policies under the task's safe evaluation M_0, not in the task itself."
     ),
 ]
-
-
-@app.callback()
-def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False) -> None:
-    """Every command takes --help."""
 
 
 def default_store(task: Task, usual: str | None, seed: int, prefix: str = "") -> Path:

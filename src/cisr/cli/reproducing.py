@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -36,17 +37,19 @@ from cisr.cli.training import what_is_safe
 from cisr.core.errors import ConfigError
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task
+from cisr.experiments import reproduce as reproduction
 from cisr.experiments.compare import check_n_students
+from cisr.experiments.reproduce import OPTIMIZED, Reproduction
 from cisr.store import Store
 from cisr.system.files import check_suffix, check_targets
 from cisr.tasks import get_task, papers_kind
 from cisr.tasks.entry import EXPLORER
-from cisr.training import STEP_TIMEOUT
-from cisr.training.classroom import check_workers
+from cisr.training import STEP_TIMEOUT, Execution
+from cisr.view.figures import learning_figure
+from cisr.view.progress import Meter
+from cisr.view.tables import differences_table, reproduction_table, ways_table
+from cisr.view.terminal import on_terminal
 from cisr.view.words import belief_in_words, in_words
-
-if TYPE_CHECKING:
-    from cisr.experiments.reproduce import Reproduction
 
 
 class Part(NamedTuple):
@@ -66,26 +69,32 @@ class Part(NamedTuple):
         }
 
 
+TeachersOption = Annotated[int, typer.Option(help="Teachers trained independently.")]
+StudentsOption = Annotated[int, typer.Option(help="New students for each teacher and each baseline.")]
+WayOption = Annotated[
+    Way | None,
+    typer.Option(
+        help="With the paper's students and teacher, with ours (explorers), or with both, one after the other. "
+        "Ours has a store and a figure of its own, with -explorer in the name. (default: both; not with --student)",
+        show_default=False,
+    ),
+]
+FigureOption = Annotated[
+    Path | None,
+    typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
+]
+
+
 def reproduce(
     task_name: TaskName,
-    teachers: Annotated[int, typer.Option(help="Teachers trained independently.")] = 3,
-    students: Annotated[int, typer.Option(help="New students for each teacher and each baseline.")] = 10,
-    way: Annotated[
-        Way | None,
-        typer.Option(
-            help="With the paper's students and teacher, with ours (explorers), or with both, one after the other. "
-            "Ours has a store and a figure of its own, with -explorer in the name. (default: both; not with --student)",
-            show_default=False,
-        ),
-    ] = None,
+    teachers: TeachersOption = 3,
+    students: StudentsOption = 10,
+    way: WayOption = None,
     scale: ScaleOption = Scale.paper,
     student: PapersStudentOption = None,
     backend: BackendOption = Backend.auto,
     store: StoreOption = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Learning curves, as PNG and PDF. (default: beside the store)", show_default=False),
-    ] = None,
+    figure: FigureOption = None,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
     batch: BatchOption = None,
@@ -95,57 +104,43 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
     goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
-    from cisr.experiments import reproduce as reproduction
-    from cisr.view.progress import Meter
-    from cisr.view.tables import ways_table
-    from cisr.view.terminal import on_terminal
-
     parts = _parts(task_name, scale, student, way, store, figure, seed)
     targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
     check_targets({**targets, "--json": json_path})
-    check_workers(workers)
+    execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
     check_seed(seed)
     reproduction.check_n_teachers(teachers)
     check_n_students(students, teachers)
-    shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "backend": backend.value, "batch": batch}
+    n_students = sum(reproduction.n_students_in_all(part.task, teachers, students) for part in parts)
+    meter = Meter(err, f"Reproducing {parts[0].task.name}", parts[0].task.training.n_units, n_students)
+    shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "execution": execution}
     done: dict[Way, Reproduction] = {}
     began = time.monotonic()
     with interruptible(), ExitStack() as stack:
-        meter = Meter(
-            err,
-            f"Reproducing {parts[0].task.name}",
-            parts[0].task.training.n_units,
-            sum(reproduction.n_students_in_all(part.task, teachers, students) for part in parts),
-        )
-        stores: list[Store] = []
-        said = ""
-        for part in parts:  # what is wrong with a store is said before hours are spent on another
-            opened = stack.enter_context(Store(part.store))
-            reproduction.plan(part.task, opened, **shared, fresh=fresh)
-            if (safe := what_is_safe(part.task, opened, workers, step_timeout)) != said:
-                out.print(safe, soft_wrap=True, highlight=False)
-            meter.already(opened.transcripts(), part.way)
-            stores.append(opened)
-            said = safe
+        stores = [_prepare(part, stack, meter, fresh, shared) for part in parts]
+        safe = (what_is_safe(part.task, opened, execution) for part, opened in zip(parts, stores, strict=True))
+        for said in dict.fromkeys(safe):
+            out.print(said, soft_wrap=True, highlight=False)
         for part, opened in zip(parts, stores, strict=True):
-            listener = partial(meter, part=part.way)
             if len(parts) > 1:
                 meter.note("our way" if part.way is Way.ours else "the paper's way")
             with meter:
-                done[part.way] = reproduction.reproduce(
-                    part.task,
-                    opened,
-                    **shared,
-                    n_students=students,
-                    n_workers=workers,
-                    step_timeout=step_timeout,
-                    listener=listener,
-                )
-            _show(done[part.way], part, ago(began))
+                heard = partial(meter, part=part.way)
+                found = reproduction.reproduce(part.task, opened, n_students=students, callback=heard, **shared)
+            done[part.way] = found
+            _show(found, part, ago(began))
             write_json(json_path, _as_json(done))
             began = time.monotonic()
     if len(done) > 1:
         out.print(on_terminal(ways_table(done[Way.paper], done[Way.ours]), "The paper's way and ours"))
+
+
+def _prepare(part: Part, stack: ExitStack, meter: Meter, fresh: bool, shared: Mapping[str, Any]) -> Store:
+    """What is wrong with a store is said before hours are spent on another."""
+    store = stack.enter_context(Store(part.store))
+    reproduction.plan(part.task, store, **shared, fresh=fresh)
+    meter.already(store.transcripts(), part.way)
+    return store
 
 
 def _parts(
@@ -174,11 +169,6 @@ def _parts(
 
 
 def _show(result: Reproduction, part: Part, took: str) -> None:
-    from cisr.experiments.reproduce import OPTIMIZED
-    from cisr.view.figures import learning_figure
-    from cisr.view.tables import differences_table, reproduction_table
-    from cisr.view.terminal import on_terminal
-
     size = {"repetitions": result.repetitions, "students": result.students}
     table = reproduction_table(result.rows, result.comparison.rows, **size, ours=result.ours)
     out.print(on_terminal(table, result.title))

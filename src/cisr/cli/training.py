@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cisr.auditing.report import keep_quick_audit
 from cisr.cli.console import (
     Backend,
     BackendOption,
@@ -32,39 +33,49 @@ from cisr.cli.console import (
     out,
     write_json,
 )
+from cisr.core.callback import ProgressEvent
 from cisr.core.task import Task
 from cisr.curricula import save_policy
-from cisr.experiments.study import Study, random_teacher
-from cisr.store import Round, Store
+from cisr.experiments.search import random_teacher
+from cisr.experiments.study import Study, StudyResult, TrialProgress
+from cisr.store import Store
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
-from cisr.training import STEP_TIMEOUT
-from cisr.training.classroom import check_workers
+from cisr.training import STEP_TIMEOUT, Execution
 from cisr.training.finished import check_finished
+from cisr.view.audit import in_one_line
+from cisr.view.progress import Meter, counting
 from cisr.view.words import belief_in_words, in_words
+
+RoundsOption = Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")]
+InitialOption = Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")]
+StudentsOption = Annotated[int | None, typer.Option(help="Students that try each policy.")]
+AtOnceOption = Annotated[int | None, typer.Option(help="Policies that the model chooses at once.")]
+PatienceOption = Annotated[
+    int | None, typer.Option(help="Search curricula in which a student starts anew after so many units in one stage.")
+]
+TeacherOption = Annotated[
+    TeacherKind | None,
+    typer.Option(help="Ours (top-two), the paper's GP-UCB, or random search. (default: the task's)"),
+]
+CurriculumOption = Annotated[
+    Path | None, typer.Option(help="Where to write the best curriculum. (default: beside the store)")
+]
 
 
 def train(
     task_name: TaskName,
-    rounds: Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")] = None,
-    initial: Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")] = None,
-    students: Annotated[int | None, typer.Option(help="Students that try each policy.")] = None,
-    at_once: Annotated[int | None, typer.Option(help="Policies that the model chooses at once.")] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(help="Search curricula in which a student starts anew after so many units in one stage."),
-    ] = None,
-    teacher: Annotated[
-        TeacherKind | None,
-        typer.Option(help="Ours (top-two), the paper's GP-UCB, or random search. (default: the task's)"),
-    ] = None,
+    rounds: RoundsOption = None,
+    initial: InitialOption = None,
+    students: StudentsOption = None,
+    at_once: AtOnceOption = None,
+    patience: PatienceOption = None,
+    teacher: TeacherOption = None,
     scale: ScaleOption = Scale.paper,
     student: StudentOption = None,
     backend: BackendOption = Backend.auto,
     store: StoreOption = None,
-    curriculum: Annotated[
-        Path | None, typer.Option(help="Where to write the best curriculum. (default: beside the store)")
-    ] = None,
+    curriculum: CurriculumOption = None,
     evaluate_safely: SafeEvaluationOption = False,
     workers: WorkersOption = None,
     step_timeout: StepTimeoutOption = STEP_TIMEOUT,
@@ -74,78 +85,82 @@ def train(
     json_path: JsonOption = None,
 ) -> None:
     """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
-    from cisr.view.progress import Meter
-
     task = get_task(task_name, scale.value, student)
-    changes: dict[str, Any] = {} if patience is None else {"patience": patience}
-    if teacher in (TeacherKind.top_two, TeacherKind.gp_ucb):
-        changes["teacher"] = teacher.value
-    task = task.with_teaching(**changes)
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     check_targets({"--store": path, "--curriculum": target, "--json": json_path})
-    check_workers(workers)
+    execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
+    changes: dict[str, Any] = {
+        "n_initial": initial,
+        "n_rounds": rounds,
+        "class_size": students,
+        "at_once": at_once,
+        "patience": patience,
+        "teacher": teacher.value if teacher in (TeacherKind.top_two, TeacherKind.gp_ucb) else None,
+    }
+    teaching = dataclasses.replace(task.training.teaching, **{k: v for k, v in changes.items() if v is not None})
     began = time.monotonic()
     with interruptible(), Store(path) as opened:
         study = Study(
             task,
-            store=opened,
-            seed=seed,
-            n_initial=initial,
-            n_rounds=rounds,
-            class_size=students,
-            at_once=at_once,
             teacher=random_teacher if teacher is TeacherKind.random else None,
-            backend=backend.value,
-            evaluate_safely=evaluate_safely,
-            n_workers=workers,
-            step_timeout=step_timeout,
-            batch=batch,
+            teaching=teaching,
+            seed=seed,
+            store=opened,
             fresh=fresh,
+            evaluate_safely=evaluate_safely,
+            execution=execution,
         )
-        best: list[float] = []
+        result = _run(study, opened, execution)
+    save_policy(result.best_policy, target)
+    _show(result, ago(began))
+    out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)
+    write_json(json_path, {"task": task.name, "scale": task.training.scale, **_as_json(result)})
 
-        def show_round(number: int, result: Round) -> None:
-            best.extend([] if result.score is None else [result.score])
-            meter.note(f"policy {number + 1} of {study.n_policies}" + (f", best score {max(best):.2f}" if best else ""))
 
-        meter = Meter(err, f"Training a teacher on {task.name}", task.training.n_units, study.n_students)
-        study.begin(opened)
-        out.print(what_is_safe(task, opened, workers, step_timeout), soft_wrap=True, highlight=False)
-        meter.already(opened.transcripts("study/"))
-        with meter:
-            result = study.run(meter, show_round)
-    save_policy(result.policy, target)
+def _run(study: Study, store: Store, execution: Execution) -> StudyResult:
+    """With an eye on its progress: units of students, and the best score so far."""
+    meter = Meter(err, f"Training a teacher on {study.task.name}", study.task.training.n_units, study.n_students)
+    best: list[float] = []
+
+    def show(event: ProgressEvent) -> None:
+        if isinstance(event, TrialProgress):
+            best.extend([] if event.trial.score is None else [event.trial.score])
+            scored = f", best score {max(best):.2f}" if best else ""
+            meter.note(f"policy {event.number + 1} of {study.n_policies}{scored}")
+        meter(event)
+
+    study.begin(store)
+    out.print(what_is_safe(study.task, store, execution), soft_wrap=True, highlight=False)
+    meter.already(store.transcripts("study/"))
+    with meter:
+        return study.run(show)
+
+
+def _show(result: StudyResult, took: str) -> None:
     check_finished(result.transcripts)
-    tried = f"Tried {len(result.rounds)} curriculum policies on {len(result.transcripts)} students"
-    out.print(f"{tried}; this run took {ago(began)}.")
+    tried = f"Tried {len(result.trials)} curriculum policies on {len(result.transcripts)} students"
+    out.print(f"{tried}; this run took {took}.")
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
     out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
-    out.print(f"Best curriculum: {in_words(result.policy.to_json())}", soft_wrap=True)
+    out.print(f"Best curriculum: {in_words(result.best_policy.to_json())}", soft_wrap=True)
     if result.belief is not None:
         out.print(belief_in_words(result.belief), soft_wrap=True)
-    out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)
-    write_json(
-        json_path,
-        {
-            "task": task.name,
-            "scale": task.training.scale,
-            "policy": result.policy.to_json(),
-            "belief": None if result.belief is None else dataclasses.asdict(result.belief),
-            "rounds": [{"parameters": r.parameters, "score": r.score, "sem": r.sem} for r in result.rounds],
-            "training_failures": result.training_failures,
-            "unknown_failures": result.unknown_failures,
-            "students": len(result.transcripts),
-            "failed_students": len(result.unfinished),
-        },
-    )
 
 
-def what_is_safe(task: Task, store: Store, workers: int | None, step_timeout: float) -> str:
+def _as_json(result: StudyResult) -> dict[str, Any]:
+    return {
+        "policy": result.best_policy.to_json(),
+        "belief": None if result.belief is None else dataclasses.asdict(result.belief),
+        "rounds": [{"parameters": t.parameters, "score": t.score, "sem": t.sem} for t in result.trials],
+        "training_failures": result.training_failures,
+        "unknown_failures": result.unknown_failures,
+        "students": len(result.transcripts),
+        "failed_students": len(result.unfinished),
+    }
+
+
+def what_is_safe(task: Task, store: Store, execution: Execution) -> str:
     """The quick audit, before the first student is trained, in one line."""
-    from cisr.audit.report import keep_quick_audit
-    from cisr.view.audit import in_one_line
-    from cisr.view.progress import counting
-
-    with counting(err, f"Auditing {task.name}") as progress:
-        return in_one_line(keep_quick_audit(task, store, progress, n_workers=workers, step_timeout=step_timeout))
+    with counting(err, f"Auditing {task.name}") as callback:
+        return in_one_line(keep_quick_audit(task, store, callback, **execution.processes))

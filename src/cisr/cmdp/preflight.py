@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cisr.cmdp.answers import Answers, checked_state
 from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import ToStart
 from cisr.core.task import Task, standing
@@ -96,8 +97,6 @@ def check_verdict(who: str, predicate: Any, about: Any, shape: tuple[int, ...]) 
 
 
 def _read(task: Task, env: Any) -> np.ndarray:
-    from cisr.cmdp.answers import checked_state  # brings in gymnasium
-
     try:
         return np.array(checked_state(task.read_state(env)))
     except AnswerError as error:
@@ -133,8 +132,6 @@ def _another_state(task: Task, env: Any, first: np.ndarray, ask: Ask) -> np.ndar
 
 
 def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray) -> None:
-    from cisr.cmdp.answers import Answers  # brings in gymnasium
-
     asked = f"Task '{task.name}': its place, asked to put the environment back into its first state,"
     mend = "Give a function place(env, state) that puts it there and returns the observation there."
     try:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cisr.core.errors import ConfigError
+from cisr.core.task import Task, read_tabular
 from cisr.core.timed import Timed
-
-if TYPE_CHECKING:
-    from cisr.core.task import Task
 
 ROUNDING = 1e-9
 """How far probabilities may add up beside 1."""
@@ -107,8 +105,6 @@ def model_of(task: Task) -> FiniteModel | None:
     """The task's own model, else that of a toy-text environment; None where there is neither."""
     if task.model is not None:
         return task.model()
-    from cisr.core.task import read_tabular
-
     if task.read_state is not read_tabular:
         return None
     env = task.make_env()

@@ -13,24 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from cisr.core.callback import Callback, ignore
 from cisr.core.checks import MOST_STUDENTS, check_whole
-from cisr.core.errors import ConfigError
 from cisr.core.publication import Published
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task
-from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy, policy_from_json
-from cisr.experiments.compare import Comparison, register, summarise_groups
+from cisr.curricula import Bandit, CurriculumPolicy, Fixed, named_policy
+from cisr.experiments.compare import register
+from cisr.experiments.comparison import Comparison, Kept, comparison_of
 from cisr.experiments.differences import Difference
+from cisr.experiments.playing import keep_trajectories
+from cisr.experiments.publications import publication, published_teachers
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row, told_apart
-from cisr.experiments.study import Listener, Study, ignore, random_teacher, run_together
-from cisr.experiments.trajectories import keep_trajectories
+from cisr.experiments.search import random_teacher
+from cisr.experiments.study import Study, run_together
 from cisr.store import Store
 from cisr.store.runs import announce_aside, begin, deployed
 from cisr.system.interrupts import interrupts_told_apart
-from cisr.tasks import BUILT_IN, entry_of
 from cisr.tasks.entry import EXPLORER
 from cisr.teachers import Belief
-from cisr.training import STEP_TIMEOUT, Batching, Classroom, TrainingSetup
+from cisr.training import Batching, Classroom, Execution, TrainingSetup
 from cisr.training.finished import check_finished
 from cisr.training.setup import make_setup
 
@@ -54,7 +56,7 @@ class Reproduction:
     @property
     def ours(self) -> bool:
         """Whether it is of our students and teacher."""
-        return self.comparison.student == EXPLORER
+        return self.comparison.student_kind == EXPLORER
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -79,32 +81,6 @@ class Reproduction:
         }
 
 
-def publication(task: Task) -> Published:
-    """What the paper says of a task and its students."""
-    published = _published(task.name)
-    if published is None:
-        known = ", ".join(filter(_published, BUILT_IN))
-        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {known}.")
-    kind = task.training.student_kind
-    if published.students and kind not in published.students:
-        raise ConfigError(
-            f"The paper trains no teachers for {kind} students of '{task.name}', it transfers those for "
-            f"{published.students[0]} ones: see `cisr compare {task.name} {' '.join(published.teachers)} "
-            f"--student {kind}`."
-        )
-    return published
-
-
-def published_teachers(task: str) -> Mapping[str, CurriculumPolicy]:
-    """Curricula that come with a built-in task, by name."""
-    published = _published(task)
-    return {} if published is None else {name: policy_from_json(found) for name, found in published.teachers.items()}
-
-
-def _published(task: str) -> Published | None:
-    return entry_of(task).published if task in BUILT_IN else None
-
-
 class Plan(NamedTuple):
     """What a reproduction will do on its store."""
 
@@ -122,8 +98,7 @@ def plan(
     *,
     n_teachers: int,
     seed: int,
-    backend: str,
-    batch: int | None = None,
+    execution: Execution,
     fresh: bool = False,
 ) -> Plan:
     """Make sure that the store is one of this reproduction; `fresh` sets what it holds aside first."""
@@ -131,13 +106,13 @@ def plan(
     if fresh:
         announce_aside(store.set_aside(store.runs()))
     studies = {
-        OPTIMIZED: teacher_studies(task, n_teachers, seed, backend),
-        RANDOM_SEARCH: random_studies(task, n_teachers, seed, backend),
+        OPTIMIZED: teacher_studies(task, n_teachers, seed, execution),
+        RANDOM_SEARCH: random_studies(task, n_teachers, seed, execution),
     }
     repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
-    setup = make_setup(task, backend=backend, deploy_each_unit=publication(task).deploy_each_unit)
+    setup = make_setup(task, backend=execution.backend, deploy_each_unit=publication(task).deploy_each_unit)
     for name in repetitions:
-        batching = begin(store, name, setup, deployed(setup, seed), batch)
+        batching = begin(store, name, setup, deployed(setup, seed), execution.batch)
     return Plan(setup, batching, repetitions, studies)
 
 
@@ -149,24 +124,21 @@ def reproduce(
     n_teachers: int = 3,
     n_students: int = 10,
     seed: int = 0,
-    backend: str = "auto",
-    n_workers: int | None = None,
-    step_timeout: float = STEP_TIMEOUT,
-    batch: int | None = None,
-    listener: Listener = ignore,
+    execution: Execution = Execution(),
+    callback: Callback = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
     n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     paper = publication(task)
-    setup, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, backend=backend, batch=batch)
+    setup, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, execution=execution)
     searches = [study.name for studies in kinds.values() for study in studies]
     store.keep_reproduction(finding(task, paper, names, searches, n_students))
     everyone_searching = [study for studies in kinds.values() for study in studies]
-    results = run_together(everyone_searching, store, n_workers, step_timeout, listener)
+    results = run_together(everyone_searching, store, execution, callback)
     found = iter(results)
     by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
-    policies = {kind: tuple(result.policy for result in each) for kind, each in by_kind.items()}
+    policies = {kind: tuple(result.best_policy for result in each) for kind, each in by_kind.items()}
 
     repetitions = []
     for k, name in enumerate(names):
@@ -176,15 +148,13 @@ def reproduce(
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
         repetitions.append(register(task, curricula, n_students, seed, name))
-    with Classroom(
-        setup, store, batching=batching, n_workers=n_workers, step_timeout=step_timeout, listener=listener
-    ) as classroom:
+    with Classroom(setup, store, batching=batching, callback=callback, **execution.processes) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     check_finished(list(taught.values()))
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     pooled = {label: tuple(t for group in each for t in group) for label, each in groups.items()}
-    keep_trajectories(store, task, pooled, seed, n_workers=n_workers, step_timeout=step_timeout)
+    keep_trajectories(store, task, pooled, seed, **execution.processes)
     return Reproduction(
         title=entitled(paper.title, task.training.student_kind),
         repetitions=n_teachers,
@@ -192,13 +162,7 @@ def reproduce(
         rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
         policies=policies,
         beliefs=tuple(result.belief for result in by_kind[OPTIMIZED]),
-        comparison=Comparison(
-            task=task.name,
-            scale=task.training.scale,
-            student=task.training.student_kind,
-            rows=summarise_groups(pooled),
-            transcripts=pooled,
-        ),
+        comparison=comparison_of(task, pooled, None if store.path is None else Kept(store.path, task)),
     )
 
 
@@ -216,28 +180,21 @@ def finding(
     }
 
 
-def teacher_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
-    return [Study(task, name=f"teacher-{k + 1}", seed=seed, backend=backend) for k in range(n)]
+def teacher_studies(task: Task, n: int, seed: int, execution: Execution = Execution()) -> list[Study]:
+    return [Study(task, name=f"teacher-{k + 1}", seed=seed, execution=execution) for k in range(n)]
 
 
-def random_studies(task: Task, n: int, seed: int, backend: str) -> list[Study]:
+def random_studies(task: Task, n: int, seed: int, execution: Execution = Execution()) -> list[Study]:
     """Random search with as many policies; they need not wait for each other.
 
     Where a study finds its ranges with its first policies, each intervention alone, so do these, within the number.
     """
-    teaching = task.training.teaching
-    n_policies = teaching.n_initial + teaching.n_rounds
+    usual = task.training.teaching
+    teaching = replace(usual, n_initial=usual.n_initial + usual.n_rounds, n_rounds=0)
+    names = [f"random-{k + 1}" for k in range(n)]
     return [
-        Study(
-            task,
-            name=f"random-{k + 1}",
-            seed=seed,
-            backend=backend,
-            teacher=random_teacher,
-            n_initial=n_policies,
-            n_rounds=0,
-        )
-        for k in range(n)
+        Study(task, teacher=random_teacher, teaching=teaching, seed=seed, name=name, execution=execution)
+        for name in names
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cisr.core.publication import PublishedRow
-from cisr.experiments.compare import summarise_group
+from cisr.experiments.comparison import summarise_group
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, estimate
 from cisr.tasks.entry import EXPLORER

@@ -11,7 +11,7 @@ from pathlib import Path
 from cisr.core.errors import StoreError
 from cisr.store import Store
 from cisr.store.database import DamagedStore, Database
-from cisr.store.meaning import nonsense
+from cisr.store.nonsense import nonsense
 from cisr.store.place import in_use, real_path
 from cisr.store.schema import FORMAT, TABLES
 from cisr.store.weights import Weights, file_name

@@ -6,7 +6,6 @@ and refused if a row, a table or a page is not what was written.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from cisr.core.errors import StoreError
-from cisr.store.place import Lock, beside
-from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_3, TIMES, columns_of, from_format_3
+from cisr.store.checksums import BROKEN, checksum, condition, counted, damage, one_line
+from cisr.store.place import Lock, beside, tidy_up
+from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_3, columns_of, from_format_3
 
 SQLITE_HEADER = b"SQLite format 3\0"
-LARGEST_SUM = 2**62
-BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What SQLite raises of a file; it quotes what is broken there, and Python cannot always read that."""
 KEPT = "Finished units are kept: mend this and run the same command again."
 
 
@@ -71,28 +68,28 @@ class Database:
     def named_rows(self, table: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Whole rows by column, in the order of their keys; their checksums are left out."""
         names = columns_of(table).names
-        condition, values = _condition(where or {})
-        found = self.rows(f"SELECT {', '.join(names)} FROM {table} WHERE {condition}", values)
+        which, values = condition(where or {})
+        found = self.rows(f"SELECT {', '.join(names)} FROM {table} WHERE {which}", values)
         return [dict(zip(names, row, strict=True)) for row in found]
 
     def insert(self, table: str, row: Mapping[str, Any]) -> None:
         """A new row, or one in the place of another with the same key."""
         key = {name: row[name] for name in columns_of(table).key}
-        with self._counted(table, key):
+        with counted(self._execute, table, key):
             marks = ", ".join("?" * len(row))
             self._execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
 
     def change(self, table: str, where: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         """Where says which rows; none of the columns that it names may be changed."""
-        condition, values = _condition(where)
-        with self._counted(table, where):
+        which, values = condition(where)
+        with counted(self._execute, table, where):
             setting = ", ".join(f"{name} = ?" for name in changes)
-            self._execute(f"UPDATE {table} SET {setting} WHERE {condition}", [*changes.values(), *values])
+            self._execute(f"UPDATE {table} SET {setting} WHERE {which}", [*changes.values(), *values])
 
     def remove(self, table: str, where: Mapping[str, Any]) -> None:
-        condition, values = _condition(where)
-        with self._counted(table, where):
-            self._execute(f"DELETE FROM {table} WHERE {condition}", values)
+        which, values = condition(where)
+        with counted(self._execute, table, where):
+            self._execute(f"DELETE FROM {table} WHERE {which}", values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -122,54 +119,9 @@ class Database:
         except (*BROKEN, OSError) as error:
             raise self._in_words(error, "read" if self._read_only else doing) from error
 
-    # Checking
-
     def damage(self) -> Iterator[str]:
         """Whatever in the database is not what was written, from the coarse to the fine, in words."""
-        try:
-            pages = [found for (found,) in self._execute("PRAGMA quick_check(1)")]
-            if pages != ["ok"]:
-                yield f"its pages do not fit together ({pages[0].splitlines()[-1]})"
-                return
-            found = dict(self._execute("SELECT name, sql FROM sqlite_master"))
-            if found != SCHEMA:
-                odd = sorted({name for name in (*found, *SCHEMA) if found.get(name) != SCHEMA.get(name)})
-                yield f"its tables are not those of a store ({', '.join(map(repr, odd))})"
-                return
-            totals = {name: (n, total) for name, n, total in self._execute("SELECT * FROM totals")}
-        except BROKEN as error:
-            yield f"its pages cannot be read ({_one_line(error)})"
-            return
-        for table in TABLES:
-            try:
-                yield from self._damaged_rows(table, totals.get(table))
-            except BROKEN as error:
-                yield f"table {table} cannot be read ({_one_line(error)})"
-
-    def _damaged_rows(self, table: str, expected: tuple[int, int] | None) -> Iterator[str]:
-        n_rows, total = 0, 0
-        statement = f"SELECT checksum, {_row_checksum(table)}, {', '.join(columns_of(table).key)} FROM {table}"
-        for kept, found, *key in self._execute(statement).fetchall():
-            n_rows += 1
-            total = (total + found) % LARGEST_SUM
-            if kept != found:
-                yield f"a row of {table} has changed ({', '.join(map(repr, key))})"
-        if expected != (n_rows, total):
-            wanted = "none" if expected is None else expected[0]
-            yield f"table {table} has {n_rows} rows, which do not add up to the {wanted} written"
-
-    @contextmanager
-    def _counted(self, table: str, where: Mapping[str, Any]) -> Iterator[None]:
-        """Around a change of the rows where something holds: they get their checksums, and their table its total."""
-        condition, values = _condition(where)
-        statement = f"SELECT checksum FROM {table} WHERE {condition}"
-        before = [checksum for (checksum,) in self._execute(statement, values)]
-        yield
-        self._execute(f"UPDATE {table} SET checksum = {_row_checksum(table)} WHERE {condition}", values)
-        after = [checksum for (checksum,) in self._execute(statement, values)]
-        ((n_rows, total),) = self._execute("SELECT n_rows, checksum FROM totals WHERE name = ?", (table,))
-        counted = (n_rows + len(after) - len(before), (total + sum(after) - sum(before)) % LARGEST_SUM)
-        self._execute("UPDATE totals SET n_rows = ?, checksum = ? WHERE name = ?", (*counted, table))
+        return damage(self._execute)
 
     # Opening
 
@@ -234,7 +186,7 @@ class Database:
             worth_tidying |= not unwritable and not trusting
         finally:
             if worth_tidying:
-                _tidy_up(path)
+                tidy_up(path)
 
     def _copy_from(self, path: Path, *, immutable: bool) -> None:
         address = path.resolve().as_uri() + ("?immutable=1" if immutable else "?mode=ro")
@@ -244,7 +196,7 @@ class Database:
     def _connect(self, address: str) -> None:
         self._connection = sqlite3.connect(address, isolation_level=None)
         self._held.callback(self._connection.close)
-        self._connection.create_function("checksum", -1, _checksum, deterministic=True)
+        self._connection.create_function("checksum", -1, checksum, deterministic=True)
         self._execute("PRAGMA trusted_schema=OFF")  # a store may come from anywhere
 
     def _make(self) -> None:
@@ -333,44 +285,9 @@ class Database:
         if isinstance(error, sqlite3.DatabaseError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                return self._damaged(_one_line(error))
-            said = f"Cannot {doing} {self._path}: {_one_line(error)}."
+                return self._damaged(one_line(error))
+            said = f"Cannot {doing} {self._path}: {one_line(error)}."
         else:
             assert isinstance(error, OSError)
             said = f"Cannot {doing} {error.filename or self._path}: {error.strerror or error}."
         return StoreError(said if doing == "read" else f"{said} {KEPT}")
-
-
-def _tidy_up(path: Path) -> None:
-    """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
-    if not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
-        return
-    lock = Lock(path)
-    try:
-        if lock.take():
-            with closing(sqlite3.connect(path)) as last:
-                last.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except (sqlite3.Error, OSError, UnicodeDecodeError):  # then it stays, and does no harm
-        pass
-    finally:
-        lock.release()
-
-
-def _one_line(error: Exception) -> str:
-    """SQLite quotes what it finds, line breaks and all."""
-    return " ".join(str(error).split())
-
-
-def _row_checksum(table: str) -> str:
-    """In SQL."""
-    columns = (f"typeof({name})" if name == TIMES else name for name in columns_of(table).names)
-    return f"checksum('{table}', {', '.join(columns)})"
-
-
-def _checksum(*values: Any) -> int:
-    digest = hashlib.blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % LARGEST_SUM
-
-
-def _condition(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    return " AND ".join(f"{name} = ?" for name in where) or "true", [*where.values()]

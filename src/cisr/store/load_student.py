@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cisr.core.task import Task
 from cisr.store import Store
 from cisr.students.config import StudentConfig
-
-if TYPE_CHECKING:
-    from cisr.students.student import Student
+from cisr.students.student import Student
+from cisr.training.gymnasium import specs_of
 
 
 def load_student(store: Store, task: Task, name: str) -> Student:
@@ -25,9 +24,6 @@ class StoredStudent(NamedTuple):
 
     def ready(self, task: Task) -> Student:
         """To act; what it sees and does is asked of the task's environment."""
-        from cisr.students.student import Student
-        from cisr.training.gymnasium import specs_of
-
         observation, distribution = specs_of(task)
         return Student(self.config, observation, distribution.n_actions, self.params)
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from cisr.core.appearance import is_floor_plan, is_state_plot
-from cisr.core.checks import MOST_STUDENTS, shown
+from cisr.core.checks import MOST_STUDENTS
 from cisr.core.errors import CisrError, StoreError
 from cisr.core.seeding import MAX_SEED
 from cisr.core.shapes import (
@@ -29,8 +29,6 @@ from cisr.core.shapes import (
     whole,
 )
 from cisr.curricula import fresh_starts
-from cisr.store.database import Database
-from cisr.store.schema import EARLIER_NAMES
 from cisr.students.config import StudentConfig
 from cisr.training import Batching, Deployment
 
@@ -247,55 +245,3 @@ def making_sense_of(store: object) -> Iterator[None]:
     except NONSENSE as error:
         said = f"{type(error).__name__}: {error}".rstrip(".")
         raise StoreError(f"{store} holds what does not make sense ({said}): no program of ours wrote that.") from error
-
-
-def nonsense(database: Database) -> Iterator[str]:
-    """Whatever in a database no program of ours would have written, in words."""
-    found = False
-    for table, columns in COLUMNS.items():
-        for row in database.named_rows(table):
-            for name, check in columns.items():
-                if table == "settings" and name == "value":
-                    setting = EARLIER_NAMES.get(row["name"], row["name"])
-                    check = said_in_json(SETTINGS[setting]) if setting in SETTINGS else check
-                if not check(row[name]):
-                    found = True
-                    yield f"the {name} of a row of {table} makes no sense ({shown(row[name])})"
-    if not found:
-        yield from _contradictions(database)
-
-
-def _contradictions(database: Database) -> Iterator[str]:
-    """Between cells that make sense by themselves."""
-    for table, _, parent, _ in database.rows("PRAGMA foreign_key_check"):
-        yield f"a row of {table} belongs to none of {parent}"
-        return
-    students = {row["name"]: row for row in database.named_rows("students")}
-    deployed = [row["deployment"] for row in (*students.values(), *database.named_rows("units")) if row["deployment"]]
-    if len({tuple(sorted(json.loads(deployment)["outcomes"])) for deployment in deployed}) > 1:
-        yield "its students' episodes do not end in the same ways"
-    units: dict[str, list[int]] = {}
-    for student, unit in database.rows("SELECT student, unit FROM units ORDER BY student, unit"):
-        units.setdefault(student, []).append(unit)
-    for student, numbers in units.items():
-        if numbers != list(range(1, len(numbers) + 1)):
-            yield f"student '{student}' has the units {shown(numbers)}"
-    for batch in database.named_rows("batches"):
-        roster = json.loads(batch["roster"])
-        at_home = [name for name, student in students.items() if student["batch"] == batch["name"]]
-        if any(name not in students for name in roster):
-            yield f"batch '{batch['name']}' has students whom nobody has enrolled"
-        for name in at_home:
-            student = students[name]
-            if student["place"] >= len(roster) or roster[student["place"]] != name:
-                yield f"student '{name}' has a place in batch '{batch['name']}' that is not its own"
-            elif student["error"] is None and len(units.get(name, [])) != batch["units"]:
-                yield f"student '{name}' has not as many units as its batch"
-            elif batch["done"] and student["error"] is None and student["deployment"] is None:
-                yield f"student '{name}' has finished without being deployed"
-    rounds: dict[str, list[int]] = {}
-    for study, round_ in database.rows("SELECT study, round FROM rounds ORDER BY study, round"):
-        rounds.setdefault(study, []).append(round_)
-    for study, numbers in rounds.items():
-        if numbers != list(range(len(numbers))):
-            yield f"study '{study}' has the rounds {shown(numbers)}"

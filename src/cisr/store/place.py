@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 from cisr.core.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How to open what lies beside a store: byte by byte, following no links, waiting for no pipes."""
@@ -57,9 +64,7 @@ class Lock:
 
     def take(self) -> bool:
         """False if another process has it."""
-        try:
-            import fcntl
-        except ImportError:
+        if fcntl is None:
             return True
         for attempt in range(TRIES):
             if attempt:
@@ -93,3 +98,18 @@ class Lock:
             return os.path.samestat(os.fstat(lock), os.lstat(self._path))
         except FileNotFoundError:
             return False
+
+
+def tidy_up(path: Path) -> None:
+    """What SQLite leaves behind when a reader goes last; one that may write takes it away as it goes."""
+    if not any(beside(path, left).exists() for left in ("-wal", "-shm", ".lock")):
+        return
+    lock = Lock(path)
+    try:
+        if lock.take():
+            with closing(sqlite3.connect(path)) as last:
+                last.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (sqlite3.Error, OSError, UnicodeDecodeError):  # then it stays, and does no harm
+        pass
+    finally:
+        lock.release()

@@ -13,7 +13,7 @@ from cisr.core.rewinds import first_rewind
 from cisr.core.task import Task
 from cisr.core.version import __version__
 from cisr.curricula.space import Real
-from cisr.store.fingerprint import Fingerprint, fingerprint, fingerprint_of_environment
+from cisr.store.fingerprint import Fingerprint, fingerprint
 from cisr.students.config import Population, students_of
 from cisr.system.interrupts import users_errors
 from cisr.teachers.base import Teacher
@@ -76,9 +76,8 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
         raise
     except users_errors():
         return None
-    from cisr.cmdp.answers import check_environment  # brings in gymnasium
+    from cisr.store.fingerprint.environment import fingerprint_of_environment  # brings in gymnasium
 
-    check_environment(env)
     found = fingerprint_of_environment(env)
     with contextlib.suppress(*users_errors()):
         env.close()

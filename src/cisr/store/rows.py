@@ -66,3 +66,8 @@ def to_deployment(text: str | None) -> Deployment | None:
     fields = json.loads(text)
     visits = None if fields.get("visits") is None else tuple(fields["visits"])
     return Deployment(**{**fields, "visits": visits})
+
+
+def owner_of(student: str) -> str:
+    """The study or comparison that a student belongs to: its name has no slash, labels of curricula may."""
+    return student.partition("/")[0]

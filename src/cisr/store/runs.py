@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cisr.core.checks import MOST_STUDENTS, check_text, check_whole
+from cisr.core.checks import check_text
 from cisr.core.errors import ConfigError, StoreError
 from cisr.store import Store
 from cisr.store.provenance import ENVIRONMENT, identity, versions
@@ -22,8 +22,6 @@ def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any],
     `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too. `batch`
     says how many students a batch of a new store may have, if not as many as suit this machine.
     """
-    if batch is not None:
-        batch = check_whole("The largest batch of students", batch, 1, MOST_STUDENTS)
     if not check_text("The name of a study or comparison", name) or "/" in name:
         raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
     settings, unknown = identity(setup)

@@ -14,6 +14,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
 from cisr.core.errors import StoreError
 from cisr.store.place import PLAINLY, beside
 
@@ -39,8 +42,6 @@ class Weights:
 
     def save(self, name: str, arrays: Mapping[str, Any]) -> str | None:
         """Written aside and renamed: under its name a file is whole. Returns its checksum."""
-        from safetensors.numpy import save
-
         if self._folder is None:
             self._in_memory[name] = dict(arrays)
             return None
@@ -58,9 +59,6 @@ class Weights:
 
     def load(self, name: str, checksum: str | None) -> dict[str, Any]:
         """The arrays of a file; without a checksum, as stores of earlier formats have them, they are taken on trust."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         if self._folder is None:
             return self._in_memory[name]
         content = self._read(name)

@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from cisr.core.checks import check_whole
 from cisr.core.errors import ConfigError
@@ -64,8 +66,6 @@ class Student:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file: the weights, with everything else as JSON in its header."""
-        from safetensors.numpy import save
-
         about = {
             "format": FORMAT,
             "config": json.dumps(self.config.to_json()),
@@ -79,8 +79,6 @@ class Student:
     @staticmethod
     def load(path: Path | str) -> Student:
         """A file from anywhere can do no more than act, or get one line."""
-        from safetensors import SafetensorError, safe_open
-
         try:
             if not Path(path).is_file():  # to wait for a pipe would take for ever
                 raise ConfigError(f"Cannot read a student from {path}: there is no such file.")

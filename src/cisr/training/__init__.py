@@ -5,9 +5,11 @@ screen.
 """
 
 from cisr.training.classroom import Batching, Classroom, Register
+from cisr.training.execution import Execution
 from cisr.training.records import (
     Abandonment,
     Batch,
+    BatchProgress,
     Breakdown,
     Checkpoint,
     Deployment,
@@ -29,12 +31,14 @@ __all__ = [
     "STEP_TIMEOUT",
     "Abandonment",
     "Batch",
+    "BatchProgress",
     "Batching",
     "Breakdown",
     "Checkpoint",
     "Classroom",
     "Deployment",
     "Event",
+    "Execution",
     "Graduation",
     "Progress",
     "Register",

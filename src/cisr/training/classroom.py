@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
+from cisr.core.callback import Callback, ignore
 from cisr.core.checks import check_whole
 from cisr.system.compilation import accelerator_bytes
 from cisr.training.executors import Executor, InThisProcess, Processes
 from cisr.training.records import (
     Abandonment,
     Batch,
+    BatchProgress,
     Checkpoint,
-    Event,
     Graduation,
     StudentSpec,
     TrainingSetup,
@@ -87,14 +88,14 @@ class Classroom:
         batching: Batching,
         n_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
-        listener: Callable[[Batch, Event], None] = lambda batch, event: None,
+        callback: Callback = ignore,
     ) -> None:
         check_workers(n_workers)
         step_timeout = check_step_timeout(step_timeout)
         self.setup = setup
         self.register = register
         self.batching = batching
-        self.listener = listener
+        self.callback = callback
         workers = os.cpu_count() or 1 if n_workers is None else n_workers
         if setup.backend == "compiled" and accelerator_bytes() is not None:
             workers = 0
@@ -127,7 +128,7 @@ class Classroom:
                 self.register.keep_graduation(batch, event)
             elif isinstance(event, Abandonment):
                 self.register.keep_abandonment(batch, event)
-            self.listener(batch, event)
+            self.callback(BatchProgress(batch, event))
             if isinstance(event, Graduation | Abandonment):
                 for student in batch.students:
                     if unfinished[student.name] == batch.name:  # not taught again in a later batch

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from cisr.core.callback import ProgressEvent
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy, Observation, Stage
 from cisr.students.config import StudentConfig
@@ -213,3 +214,11 @@ class Abandonment(NamedTuple):
 
 
 Event = Progress | Checkpoint | Graduation | Abandonment
+
+
+@dataclass(frozen=True)
+class BatchProgress(ProgressEvent):
+    """What a callback hears of a classroom."""
+
+    batch: Batch
+    event: Event

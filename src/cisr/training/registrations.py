@@ -11,6 +11,8 @@ import pickle
 import sys
 from typing import Any, NamedTuple
 
+import cloudpickle
+
 FOUND_ANYWHERE = ("gymnasium.", "cisr.")
 """Where the entry points lie that every process has registered."""
 
@@ -37,8 +39,6 @@ def registrations() -> Registrations:
     gymnasium: Any = sys.modules.get("gymnasium")
     if gymnasium is None:
         return Registrations(())
-    import cloudpickle
-
     specs = []
     for spec in gymnasium.registry.values():
         if not str(spec.entry_point).startswith(FOUND_ANYWHERE):

@@ -9,9 +9,8 @@ from cisr.core.checks import check_kind
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.training.apart import rehearse
-from cisr.training.classroom import check_workers
+from cisr.training.execution import Execution
 from cisr.training.records import TrainingSetup, UnitLog, default_observe
-from cisr.training.watch import check_step_timeout
 
 
 def make_setup(
@@ -36,12 +35,10 @@ def make_setup(
     )
 
 
-def rehearse_setup(setup: TrainingSetup, n_workers: int | None, step_timeout: float) -> None:
+def rehearse_setup(setup: TrainingSetup, execution: Execution) -> None:
     """Before a store asks who an environment is: to be made in vain must not end or block this process."""
-    check_workers(n_workers)
-    check_step_timeout(step_timeout)
     if setup.backend == "gymnasium":
-        rehearse(setup.task, n_workers, step_timeout)
+        rehearse(setup.task, execution.n_workers, execution.step_timeout)
 
 
 def choose_backend(task: Task, backend: str) -> Literal["gymnasium", "compiled"]:

@@ -21,6 +21,8 @@ import traceback
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple, Protocol
 
+import cloudpickle
+
 from cisr.core.errors import CisrError, ConfigError, described
 from cisr.system.compilation import is_out_of_memory, set_up_jax
 from cisr.training.records import Batch, Checkpoint, Event, TrainingSetup
@@ -118,8 +120,6 @@ def send(stream: IO[bytes], message: Any) -> None:
 
 
 def _write(stream: IO[bytes], message: Any) -> None:
-    import cloudpickle
-
     try:
         data = cloudpickle.dumps(message)
     except Exception as error:  # locks, open files, generators

@@ -1,19 +1,15 @@
-"""An audit for people: tables on the terminal, pictures and counterexample files."""
+"""An audit for people: tables and lines on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from cisr.audit.exact import ExactAudit
-from cisr.audit.report import AuditReport
-from cisr.core.task import Task
-from cisr.system.files import plain
-from cisr.training import STEP_TIMEOUT
+from cisr.auditing.exact import ExactAudit
+from cisr.auditing.report import AuditReport
 from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
 COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
@@ -79,32 +75,6 @@ def attack_table(report: AuditReport) -> Table | None:
                 f"{attack.upper_bound:.3g}",
             )
     return table
-
-
-class Kept(NamedTuple):
-    """Counterexamples on disk."""
-
-    paths: tuple[Path, ...]
-    missing: str | None
-    """Why their pictures do without the environment's own last frame, where that is no matter of course."""
-
-
-def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_timeout: float = STEP_TIMEOUT) -> Kept:
-    """Each counterexample as a file that can be replayed, with a picture beside it; those of `none` are no news."""
-    from cisr.view.episode_picture import draw
-    from cisr.view.last_frame import last_frames
-
-    examples = {
-        folder / f"{plain(verdict.name)}-{plain(example.attacker)}-{number}.json": example
-        for verdict in report.verdicts
-        if verdict.falsification is not None and verdict.counts
-        for number, example in enumerate(verdict.falsification.counterexamples, 1)
-    }
-    frames = last_frames(task, tuple(examples.values()), step_timeout)
-    for (path, example), frame in zip(examples.items(), frames.pictures, strict=True):
-        example.save(path)
-        draw(task, example, path.with_suffix(".png"), frame=frame)
-    return Kept(tuple(examples), frames.missing)
 
 
 def in_one_line(kept: Mapping[str, Any]) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch
 
-from cisr.audit.exact import ExactAudit, InterventionAudit
+from cisr.auditing.exact import ExactAudit, InterventionAudit
 from cisr.cmdp.finite import JudgedModel, judge
 from cisr.core.errors import ConfigError
 from cisr.core.model import FiniteModel, model_of
@@ -18,9 +22,6 @@ from cisr.system.files import writing
 from cisr.view.grids import INK, TRIGGER, WATER, Grid, centre, paint, zone_grid
 from cisr.view.plots import DANGER
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 BAD_RESET, OUT_OF_REACH, START = "#7b2d8b", "#7a8793", "#0b7a75"
 ACROSS = 4
 STARTS = ("starts in danger", "starts in the trigger set")
@@ -28,8 +29,6 @@ STARTS = ("starts in danger", "starts in the trigger set")
 
 def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteModel | None = None) -> None:
     """Draw a finite grid world's audit into a PNG; its states are [tile number], counted line by line."""
-    from matplotlib.figure import Figure
-
     model = model or model_of(task)
     if model is None or task.appearance.floor_plan is None:
         raise ConfigError(f"Task '{task.name}' has no floor plan and model: a map can be drawn only of a grid world.")
@@ -79,7 +78,6 @@ def _unreached(one: InterventionAudit) -> list[tuple[Any, Any]]:
 
 def _arrows(axes: Axes, grid: Grid, moves: list[tuple[Any, Any]], colour: str, thickness: float) -> None:
     """One arrow for each pair of tiles, a ring where a move stays on its tile."""
-    from matplotlib.patches import Circle
 
     pairs = np.array(sorted({(int(start[0]), int(end[0])) for start, end in moves})).reshape(-1, 2)
     stays = pairs[:, 0] == pairs[:, 1]
@@ -107,9 +105,6 @@ def _title(one: InterventionAudit) -> str:
 
 
 def _legend(audit: ExactAudit) -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     handles: list[Any] = [Patch(color=WATER, label="danger"), Patch(color=TRIGGER, label="trigger set")]
     kinds = {v.kind for one in audit.interventions for v in one.learning.violations}
     shown = {

@@ -7,7 +7,7 @@ from statistics import median
 
 from rich.table import Table
 
-from cisr.experiments.bench import BASELINES, Throughput
+from cisr.experiments.bench.throughput import BASELINES, Throughput
 
 
 def throughput_table(found: Throughput) -> Table:

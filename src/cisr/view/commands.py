@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cisr.core.rewinds import read_rewind
-from cisr.experiments.reproduce import published_teachers
+from cisr.experiments.publications import published_teachers
 from cisr.tasks.entry import EXPLORER
 from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cisr.experiments.compare import measure_groups
+from cisr.experiments.comparison import measure_groups
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.reproduced import told_apart
 from cisr.experiments.trajectories import Trajectory

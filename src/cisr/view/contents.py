@@ -11,9 +11,9 @@ from typing import Any
 
 from cisr.core.publication import PublishedRow
 from cisr.curricula import Parameters, Switching
-from cisr.experiments.compare import Row, summarise_groups
+from cisr.experiments.comparison import Row, summarise_groups
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row
-from cisr.store import Round, Store, owner_of
+from cisr.store import Store, StoredTrial, owner_of
 from cisr.store.meaning import making_sense_of
 from cisr.tasks.entry import EXPLORER
 from cisr.training import Transcript
@@ -71,7 +71,7 @@ class ReproductionRecord:
 class StudyRecord:
     name: str
     run: Mapping[str, Any]
-    rounds: tuple[Round, ...]
+    rounds: tuple[StoredTrial, ...]
     classes: tuple[tuple[Transcript, ...], ...]
     """The students of each round."""
     found: Mapping[str, Any] | None
@@ -175,7 +175,7 @@ def read(path: Path) -> Contents:
 
 def contents_of(store: Store, source: str) -> Contents:
     settings, runs = store.settings(), store.runs()
-    rounds = {name: tuple(past) for name in runs if (past := store.rounds(name))}
+    rounds = {name: tuple(past) for name in runs if (past := store.trials(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
     for transcript in store.transcripts():
         owner = owner_of(transcript.name)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from cisr.audit.counterexample import Counterexample
-from cisr.audit.play import Episode
+from cisr.auditing.counterexample import Counterexample
+from cisr.auditing.play import Episode
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.system.files import writing
 from cisr.view.grids import EDGE, TRIGGER, centre, paint, zone_grid
 from cisr.view.plots import DANGER
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WAY, RESCUE = "#30506e", "#e08a00"
 LAST = 12
@@ -32,8 +31,6 @@ def draw(
 ) -> None:
     """Write a PNG; `intervention` need be given only where it is not one of the task's. A `frame` that the environment
     drew (see `last_frame`) is shown beside the segment."""
-    from matplotlib.figure import Figure
-
     episode, plan = counterexample.episode, task.appearance.floor_plan
     under = intervention or task.intervention(counterexample.intervention)
     figure = Figure(figsize=(6.4, 7.2) if plan else (11.0, 4.8) if frame is not None else (7.2, 4.8))
@@ -120,8 +117,6 @@ def _draw_way(axes: Axes, points: np.ndarray, kinds: list[str]) -> None:
 
 def _draw_in_states(axes: Axes, episode: Episode) -> None:
     """The first two numbers of the state; where there is only one, the one over time."""
-    from matplotlib.ticker import MaxNLocator
-
     segments, rescues = _segments(episode)
     flat = len(episode.start) == 1
     clock = 0

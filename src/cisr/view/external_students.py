@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from cisr.core.errors import ConfigError
-from cisr.experiments.compare import MEASURES, measure_groups
+from cisr.experiments.comparison import MEASURES, measure_groups
 from cisr.system.files import read_text
 from cisr.training import Transcript
 from cisr.view.contents import read

@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
-from cisr.experiments.compare import Comparison
-from cisr.experiments.trajectories import Act, at_random, by_student, episode_seed, trajectory
+from cisr.experiments.comparison import Comparison
+from cisr.experiments.playing import Act, at_random, by_student, episode_seed, trajectory
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import check_suffix, writing

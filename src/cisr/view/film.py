@@ -17,27 +17,25 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from matplotlib import get_data_path
+from PIL import Image, ImageDraw, ImageFont
 
 from cisr.core.errors import ConfigError, described
 from cisr.core.task import Task
-from cisr.experiments.trajectories import PlayedStep, by_student, episode_seed, play
+from cisr.experiments.playing import PlayedStep, by_student, episode_seed, play
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
+from cisr.students.student import Student
 from cisr.system.files import writing
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
 from cisr.view.plots import DANGER
 from cisr.view.words import end_in_words
-
-if TYPE_CHECKING:
-    import gymnasium
-    from PIL.Image import Image
-    from PIL.ImageFont import FreeTypeFont
-
-    from cisr.students.student import Student
 
 SUFFIXES = (".gif", ".mp4")
 CELL_WIDTH, CAPTION = 320, 40
@@ -53,7 +51,7 @@ INK, FAINT, PAPER, GOOD, BAD = "#1a1a1a", "#777777", "#ffffff", "#00694e", DANGE
 class Frame:
     """What a cell shows at one moment."""
 
-    picture: Image
+    picture: Image.Image
     step: int
     last: PlayedStep
 
@@ -82,8 +80,6 @@ class Scene(NamedTuple):
 
     def frames(self, every: int) -> Iterator[Frame]:
         """A frame every so many steps and one at the end."""
-        from PIL import Image
-
         env = _filmed(self.task)
         for number, step in enumerate(self.steps(env)):
             if number % every == 0 or step.outcome is not None:
@@ -146,7 +142,7 @@ def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: 
     students = [star.student.ready(task) for star in cast]
     labels = [(star.label, f"student {star.name.rpartition('/')[2]}") for star in cast]
 
-    def frames() -> Iterator[Image]:
+    def frames() -> Iterator[Image.Image]:
         for number in range(n_episodes):
             scenes = [Scene(task, student, seed, number, under) for student in students]
             longest = max(sum(1 for _ in scene.steps(task.make_env())) for scene in scenes)
@@ -171,9 +167,9 @@ def median_student(group: Sequence[Transcript]) -> str | None:
     return ranked[len(ranked) // 2][1] if ranked else None
 
 
-def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Task) -> Image:
+def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Task) -> Image.Image:
     """The cells side by side, each with its (curriculum, student) and how far it has come."""
-    from PIL import Image, ImageDraw
+    from PIL import Image
 
     across = len(cells) if len(cells) <= 3 else math.ceil(math.sqrt(len(cells)))
     down = math.ceil(len(cells) / across)
@@ -202,8 +198,6 @@ def _said(frame: Frame, task: Task) -> tuple[str, str]:
 
 def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
     """An environment that draws itself."""
-    from gymnasium.error import DependencyNotInstalled
-
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
     try:
         env = task.make_env(render_mode="rgb_array")
@@ -217,21 +211,18 @@ def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
 
 
 @cache
-def _font(size: int, *, bold: bool = False) -> FreeTypeFont:
+def _font(size: int, *, bold: bool = False) -> ImageFont.FreeTypeFont:
     """The one that comes with matplotlib, so that films look the same everywhere."""
-    from matplotlib import get_data_path
-    from PIL import ImageFont
-
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
     return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / name), size)
 
 
-def _write_gif(frames: Iterator[Image], path: Path, rate: float) -> None:
+def _write_gif(frames: Iterator[Image.Image], path: Path, rate: float) -> None:
     first = next(frames)
     first.save(path, save_all=True, append_images=frames, duration=round(1000 / rate), loop=0)
 
 
-def _write_mp4(frames: Iterator[Image], path: Path, rate: float) -> None:
+def _write_mp4(frames: Iterator[Image.Image], path: Path, rate: float) -> None:
     first = next(frames)
     words = ["ffmpeg", "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
     words += ["-s", f"{first.width}x{first.height}", "-r", f"{rate:g}", "-i", "-", "-pix_fmt", "yuv420p", str(path)]

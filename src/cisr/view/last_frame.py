@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.audit.counterexample import Counterexample, Reciting
-from cisr.audit.play import Arena
+from cisr.auditing.counterexample import Counterexample, Reciting
+from cisr.auditing.play import Arena
 from cisr.core.errors import CisrError, described
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors

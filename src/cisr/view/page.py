@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from cisr.core.errors import ConfigError
-from cisr.experiments.compare import titled
+from cisr.experiments.comparison import titled
 from cisr.store.meaning import making_sense_of
 from cisr.store.place import real_path
 from cisr.system.files import check_targets, write_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -19,7 +19,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cisr.training import Batch, Checkpoint, Event, Graduation, Transcript
+from cisr.auditing.progress import AuditProgress
+from cisr.core.callback import Callback, ProgressEvent
+from cisr.training import BatchProgress, Checkpoint, Graduation, Transcript
 from cisr.training import Progress as Steps
 
 QUIET_SECONDS = 30.0
@@ -41,7 +43,7 @@ class Meter:
         self._began = self._last_line = 0.0
         self._done_before = 0
         columns = (
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.appearance.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("units · {task.fields[rate]} · left"),
@@ -72,7 +74,10 @@ class Meter:
         for t in transcripts:
             self._done[part, t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
 
-    def __call__(self, batch: Batch, event: Event, part: str = "") -> None:
+    def __call__(self, heard: ProgressEvent, part: str = "") -> None:
+        if not isinstance(heard, BatchProgress):
+            return
+        batch, event = heard.batch, heard.event
         now = time.monotonic()
         if isinstance(event, Steps):
             units = event.steps / batch.students[0].config.steps_per_unit
@@ -107,17 +112,19 @@ class Meter:
 
 
 @contextmanager
-def counting(console: Console, title: str) -> Iterator[Callable[[str, int], None]]:
-    """For work without a known end: `count(what, steps)` shows what is being done and the steps so far."""
+def counting(console: Console, title: str) -> Iterator[Callback]:
+    """For work without a known end: shows what an audit does and its steps so far."""
     taken, last_line = 0, time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.appearance.description}", markup=False), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(title)
 
-    def count(what: str, steps: int) -> None:
+    def count(heard: ProgressEvent) -> None:
         nonlocal taken, last_line
-        taken += steps
-        line = f"{title}: {what}, {taken:,} steps"
+        if not isinstance(heard, AuditProgress):
+            return
+        taken += heard.steps
+        line = f"{title}: {heard.intervention}: {heard.attacker}, {taken:,} steps"
         bar.update(task, description=line)
         if not console.is_terminal and time.monotonic() - last_line >= QUIET_SECONDS:
             last_line = time.monotonic()

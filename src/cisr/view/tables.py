@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from cisr.core.publication import PublishedRow
-from cisr.experiments.compare import LEARNED, MEASURES, Row
+from cisr.experiments.comparison import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduce import Reproduction
 from cisr.experiments.reproduced import PAPERS_NUMBERS, ReproducedRow

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from cisr.experiments.compare import Row
+from cisr.experiments.comparison import Row
 from cisr.experiments.statistics import Estimate, Share
 from cisr.teachers import Belief
 from cisr.training import Transcript

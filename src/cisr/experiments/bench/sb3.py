@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
 from cisr.cmdp.wrapper import InducedCMDP
-from cisr.experiments.bench import Ready, Work
+from cisr.experiments.bench.work import Ready, Work
 from cisr.students.config import CNN, Network, StudentConfig
 from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
 from cisr.students.ppo import ADAM_EPSILON

@@ -1,0 +1,139 @@
+"""The exact audit of a finite task: verdicts by graph search, numbers by dynamic and linear programming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cisr.auditing.numbers import (
+    InterventionNumbers,
+    TaskNumbers,
+    intervention_numbers,
+    not_markov,
+    task_numbers,
+    too_large,
+)
+from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
+from cisr.cmdp.finite import JudgedModel, induce, judge
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import NONE
+from cisr.core.model import FiniteModel, model_of
+from cisr.core.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterventionAudit:
+    """What one intervention guarantees."""
+
+    name: str
+    counts: bool
+    """Whether a refutation is the task's fault: `none` is shown for information."""
+    learning: LearningSafety
+    eventual: EventualSafety
+    numbers: InterventionNumbers | None
+    numbers_note: str
+    """Why there are no numbers, where there are none."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "learning": self.learning.to_json(),
+            "eventual": self.eventual.to_json(),
+            "numbers": None if self.numbers is None else self.numbers.to_json(),
+            "numbers_note": self.numbers_note,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAudit:
+    """What is proven about a finite task and its interventions."""
+
+    task: str
+    n_states: int
+    n_actions: int
+    horizon: int
+    numbers: TaskNumbers | None
+    numbers_note: str
+    """Why there are no numbers, where there are none."""
+    interventions: tuple[InterventionAudit, ...]
+    """As asked for, and `none` last."""
+
+    def __getitem__(self, name: str) -> InterventionAudit:
+        return {one.name: one for one in self.interventions}[name]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "states": self.n_states,
+            "actions": self.n_actions,
+            "horizon": self.horizon,
+            "numbers": None if self.numbers is None else self.numbers.to_json(),
+            "numbers_note": self.numbers_note,
+            "interventions": [one.to_json() for one in self.interventions],
+        }
+
+
+def exact_audit(
+    task: Task, interventions: Sequence[str] | None = None, *, model: FiniteModel | None = None
+) -> ExactAudit:
+    """Audit the named interventions (None: all of the task's), and `none` for information.
+
+    What is proven is proven of the model; `cisr.audit` also holds the model against the environment.
+    `model` spares asking the task for its model a second time.
+    """
+    if isinstance(interventions, str):
+        raise ConfigError(f"The interventions to audit are {interventions!r}: give a list of names.")
+    names = task.intervention_names if interventions is None else tuple(interventions)
+    chosen = [task.intervention(name) for name in dict.fromkeys((*(n for n in names if n != NONE.name), NONE.name))]
+    model = model or model_of(task)
+    if model is None:
+        raise ConfigError(
+            f"Task '{task.name}' has no transition model to audit exactly: give it one as `model`, "
+            "or use an environment that shows its table as `env.unwrapped.P` behind wrappers that leave it as it is."
+        )
+    judged = judge(task, model)
+    skipped = too_large(judged) or _own_reward(task) or _starts_in_danger(judged)
+    numbers = task_numbers(judged) if skipped is None else None
+    audits = []
+    for intervention in chosen:
+        horizon = model.lasting(task.horizon_under(intervention))  # M_i's own: it may be longer or shorter than M's
+        induced = induce(replace(judged, horizon=horizon), intervention)
+        note = skipped or not_markov(induced) or _own_time_limit(horizon, judged) or ""
+        eventual = eventual_safety(intervention, task.constraint_form, task.kappa, horizon, judged.horizon)
+        audits.append(
+            InterventionAudit(
+                name=intervention.name,
+                counts=intervention.name != NONE.name,
+                learning=learning_safety(induced),
+                eventual=eventual,
+                numbers=None
+                if note or numbers is None
+                else intervention_numbers(induced, task.constraint_form, numbers, eventual.failure_bound),
+                numbers_note=note,
+            )
+        )
+    return ExactAudit(
+        task=task.name,
+        n_states=model.n_states,
+        n_actions=model.n_actions,
+        horizon=judged.horizon,
+        numbers=numbers,
+        numbers_note=skipped or "",
+        interventions=tuple(audits),
+    )
+
+
+def _own_reward(task: Task) -> str | None:
+    return None if task.reward is None else "No exact numbers: the task pays rewards of its own, which no model shows."
+
+
+def _starts_in_danger(judged: JudgedModel) -> str | None:
+    return "No exact numbers: episodes can start in danger." if judged.doomed.any() else None
+
+
+def _own_time_limit(horizon: int, judged: JudgedModel) -> str | None:
+    if horizon == judged.horizon:
+        return None
+    return f"No exact numbers: episodes last {horizon} steps here and {judged.horizon} in the task."

@@ -1,0 +1,95 @@
+"""Episodes as training plays them: on environments made afresh, after resets with and without a seed, in M and under
+each intervention, to the end of its own horizon. What was seen is held against the task's model; so is its JAX
+environment.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cisr.auditing.agreement import PlayedEpisode, PlayedMove
+from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import derive_seed, generator
+from cisr.core.task import Move, Task
+
+N_ENVIRONMENTS = 10
+"""Environments that are made: they are taken to be alike, and one may not be."""
+N_RESETS = 60
+"""Starts that are looked at in each of them, every second one without a seed."""
+N_STEPS = 300
+"""Steps that are played in each of them, at least one episode."""
+JAX_ENVS, JAX_STEPS = 64, 40
+
+
+class Excursions(NamedTuple):
+    starts: np.ndarray  # (n, d)
+    episodes: list[PlayedEpisode]
+
+
+def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_resets: int = N_RESETS) -> Excursions:
+    """Starts and episodes; the `AnswerError` of an environment, or of a `place` that led elsewhere, is the caller's."""
+    starts: list[np.ndarray] = []
+    episodes: list[PlayedEpisode] = []
+    under = [task.intervention("none"), *task.interventions]
+    for number in range(n_environments):
+        root = derive_seed(seed, "environment", number)
+        with closing(task.make_env()) as env:
+            for k in range(n_resets):
+                env.reset(seed=derive_seed(root, "start", k) if k % 2 else None)
+                starts.append(np.array(task.read_state(env)))
+            played = 0
+            while played < N_STEPS:
+                intervention = under[len(episodes) % len(under)]
+                episodes.append(
+                    _play(task, intervention, env, derive_seed(root, "episode", played), sticky=len(episodes) % 3 > 0)
+                )
+                played += max(len(episodes[-1].steps), 1)
+    return Excursions(np.stack(starts), episodes)
+
+
+def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky: bool) -> PlayedEpisode:
+    """One episode in M_i, after a reset without a seed."""
+    cmdp = InducedCMDPs(task, intervention, [env])
+    horizon = task.horizon_under(intervention)
+    player: Attacker = StickyAttacker(env.action_space, horizon) if sticky else RandomAttacker(env.action_space)
+    player.begin(seed)
+    observation, _ = cmdp.restart(0)
+    start = state = np.array(task.read_state(env))
+    steps: list[PlayedMove] = []
+    while True:
+        action = player.act(observation, state)
+        step = cmdp.step(np.asarray(action)[None])
+        seen = cmdp.transition.move
+        move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]))
+        steps.append(PlayedMove(state, action, move))
+        observation, state = cmdp.observations[0], np.array(task.read_state(env))
+        if step.terminated[0] or step.truncated[0]:
+            cut_off = bool(step.truncated[0]) and len(steps) < horizon
+            return PlayedEpisode(start=start, steps=steps, cut_off=cut_off, horizon=horizon)
+
+
+def jax_excursions(task: Task, seed: int) -> Excursions:
+    """The same of a task's JAX environment, in M: many environments side by side."""
+    assert task.jax_env is not None
+    jax_env, rng = task.jax_env(), generator(seed, "jax_env")
+    state = jax_env.reset_env(rng.random((JAX_ENVS, jax_env.n_reset_uniforms), np.float32), jax_env.params)
+    starts = np.asarray(jax_env.state_vector(state))
+    episodes = [PlayedEpisode(start=start, steps=[], cut_off=False, horizon=task.horizon) for start in starts]
+    running = np.ones(JAX_ENVS, bool)
+    for _ in range(min(JAX_STEPS, task.horizon)):
+        before = np.asarray(jax_env.state_vector(state))
+        actions = rng.integers(jax_env.n_actions, size=JAX_ENVS)
+        uniforms = rng.random((JAX_ENVS, jax_env.n_step_uniforms), np.float32)
+        moved = jax_env.step_env(uniforms, state, actions, jax_env.params)
+        state, after = moved.state, np.asarray(jax_env.state_vector(moved.state))
+        rewards, ended = np.asarray(moved.reward, float), np.asarray(moved.terminated, bool)
+        for k in np.flatnonzero(running).tolist():
+            move = Move(after[k], float(rewards[k]), bool(ended[k]))
+            episodes[k].steps.append(PlayedMove(before[k], int(actions[k]), move))
+        running &= ~ended
+    return Excursions(starts, episodes)

@@ -1,0 +1,261 @@
+"""The whole audit of a task: its promises are checked, then each intervention is proven safe, refuted, or attacked."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from cisr.auditing.exact import ExactAudit, exact_audit
+from cisr.auditing.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.core.callback import Callback, ignore
+from cisr.core.checks import check_names
+from cisr.core.intervention import NONE
+from cisr.core.model import model_of
+from cisr.core.seeding import check_seed
+from cisr.core.task import Task, check_task_given
+from cisr.store import Store
+from cisr.store.provenance import audited
+from cisr.system.interrupts import interrupts_told_apart
+from cisr.training import STEP_TIMEOUT
+from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
+from cisr.training.classroom import check_workers
+
+if TYPE_CHECKING:
+    from cisr.auditing.contracts import ContractViolation
+    from cisr.auditing.counterexample import Counterexample
+    from cisr.auditing.falsification import Falsification
+    from cisr.auditing.play import Script
+
+Status = Literal["certified", "refuted", "not refuted", "not audited"]
+
+SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Attackers may be trained on an accelerator of which this process has some memory too."""
+QUICK_EPISODES = 20
+"""Episodes of each attacker, at least, that a quick audit has time for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is known about the safety of one intervention."""
+
+    name: str
+    counts: bool
+    """`none` is shown for information."""
+    status: Status
+    """Of learning safety. `not refuted` is a bound for the attackers that were tried, no proof."""
+    reason: str
+    eventual: EventualSafety
+    falsification: Falsification | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "status": self.status,
+            "reason": self.reason,
+            "eventual": self.eventual.to_json(),
+            "falsification": None if self.falsification is None else self.falsification.to_json(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """What safety a task's interventions really give."""
+
+    task: str
+    scale: str
+    verdicts: tuple[Verdict, ...]
+    exact: ExactAudit | None
+    """Proofs and numbers, for a finite task that breaks no promise."""
+    broken: tuple[ContractViolation, ...]
+    """Promises that the task's code breaks: where there are any, nothing is certified."""
+    promises_checked: bool
+    """False where there is no Gymnasium to check them with."""
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Verdict:
+        return {verdict.name: verdict for verdict in self.verdicts}[name]
+
+    @property
+    def refuted(self) -> bool:
+        """Is there an intervention that does not keep students safe, or a broken promise?"""
+        return bool(self.broken) or any(v.status == "refuted" for v in self.verdicts if v.counts)
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
+        return tuple(c for v in self.verdicts if v.falsification for c in v.falsification.counterexamples)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "scale": self.scale,
+            "refuted": self.refuted,
+            "interventions": [verdict.to_json() for verdict in self.verdicts],
+            "exact": None if self.exact is None else self.exact.to_json(),
+            "promises_checked": self.promises_checked,
+            "broken_promises": [str(promise) for promise in self.broken],
+            "notes": list(self.notes),
+        }
+
+
+def keep_quick_audit(
+    task: Task,
+    store: Store,
+    callback: Callback = ignore,
+    *,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> dict[str, Any]:
+    """The quick audit of a store's task: verdicts and promises as JSON. What the store holds of the very same task is
+    not made again."""
+    rehearse(task, n_workers, step_timeout)
+    kept, of = store.audit(), audited(task)
+    if kept is None or kept.get("of") != of:
+        told = quick_audit(task, callback, n_workers=n_workers, step_timeout=step_timeout).to_json()
+        kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
+        store.keep_audit(kept)
+    return kept
+
+
+@interrupts_told_apart()
+def audit(
+    task: Task,
+    interventions: Sequence[str] | None = None,
+    *,
+    budget: int = 100_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    backend: str = "auto",
+    attackers: Mapping[str, Script] | None = None,
+    n_workers: int | None = None,
+    step_timeout: float = STEP_TIMEOUT,
+    callback: Callback = ignore,
+) -> AuditReport:
+    """Audit the named interventions (None: all of the task's), and `none` for information.
+
+    A finite task is audited exactly. Everything else is attacked for about `budget` environment steps for each
+    intervention; `attackers` are scripted worst cases by name, state (d,) -> action. All of it happens in a process of
+    its own, unless `n_workers` is 0; `step_timeout` is how many seconds a step or reset of an environment may take.
+    """
+    check_task_given(task)
+    confidence, seed, budget = check_confidence(confidence), check_seed(seed), check_budget(budget)
+    check_workers(n_workers)
+    check_attackers(attackers)
+    attack = {
+        "confidence": confidence,
+        "seed": seed,
+        "backend": backend,
+        "attackers": attackers,
+        "n_workers": n_workers,
+    }
+    return _audit_apart(task, interventions, {"budget": budget, **attack}, callback, n_workers, step_timeout, SHARED)
+
+
+def quick_audit(
+    task: Task,
+    callback: Callback = ignore,
+    *,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> AuditReport:
+    """What can be said in seconds: promises are checked, then the exact audit, or a few episodes of random play.
+
+    In this process, unless `n_workers` says otherwise.
+    """
+    attack = {"budget": None, "built_in": ("random", "sticky")}
+    return _audit_apart(task, None, attack, callback, n_workers, step_timeout, ON_THE_CPU)
+
+
+def _audit_apart(
+    task: Task,
+    names: Sequence[str] | None,
+    attack: dict[str, Any],
+    callback: Callback,
+    n_workers: int | None,
+    step_timeout: float,
+    environment: Mapping[str, str],
+) -> AuditReport:
+    report: AuditReport = play_apart(
+        _audit,
+        task,
+        names,
+        attack,
+        n_workers=n_workers,
+        step_timeout=step_timeout,
+        listen=callback,
+        environment=environment,
+    )
+    return report
+
+
+def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], callback: Callback) -> AuditReport:
+    if names is not None:
+        check_names("The interventions to audit", names)
+    chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
+    for name in chosen:
+        task.intervention(name)
+    playable = importlib.util.find_spec("gymnasium") is not None
+    notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
+    broken: tuple[ContractViolation, ...] = ()
+    if playable:
+        from cisr.auditing.contracts import check_task
+
+        broken = check_task(task)
+    model = model_of(task) if playable or task.model is not None else None
+    exact = exact_audit(task, chosen, model=model) if model is not None else None
+    verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
+    if broken:  # what is proven is proven of code that keeps its promises
+        verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
+    return AuditReport(
+        task=task.name,
+        scale=task.training.scale,
+        verdicts=tuple(verdicts),
+        exact=exact,
+        broken=broken,
+        promises_checked=playable,
+        notes=tuple(notes),
+    )
+
+
+def _withdrawn(verdict: Verdict) -> Verdict:
+    """A verdict on a task that breaks a promise: failures that were found stay, guarantees do not."""
+    reason = "The task's code breaks a promise: mend it and audit again."
+    if verdict.status == "certified":
+        verdict = replace(verdict, status="not audited", reason=reason)
+    if verdict.eventual.given:
+        verdict = replace(verdict, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
+    return verdict
+
+
+def _verdict(
+    task: Task, name: str, exact: ExactAudit | None, attack: dict[str, Any], playable: bool, callback: Callback
+) -> Verdict:
+    intervention = task.intervention(name)
+    lasts = task.horizon_under(intervention)
+    eventual = eventual_safety(intervention, task.constraint_form, task.kappa, lasts, task.horizon)
+    counts = name != NONE.name
+    if exact is not None and exact[name].learning.status != "undecided":
+        learning = exact[name].learning
+        status: Status = "certified" if learning.status == "certified" else "refuted"
+        return Verdict(name=name, counts=counts, status=status, reason=learning.reason, eventual=exact[name].eventual)
+    if not playable:
+        reason = "Not decided exactly, and without Gymnasium nothing can be attacked."
+        return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
+    from cisr.auditing.attack import falsify
+
+    if attack["budget"] is None:
+        attack = {**attack, "budget": 2 * QUICK_EPISODES * lasts}
+    if not counts:  # nobody doubts that students can fail without help: random play shows how often
+        enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
+        attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
+    found = falsify(task, name, callback=callback, **attack)
+    return Verdict(
+        name=name,
+        counts=counts,
+        status="refuted" if found.refuted else "not refuted",
+        reason=found.verdict[0].upper() + found.verdict[1:] + ".",
+        eventual=eventual,
+        falsification=found,
+    )

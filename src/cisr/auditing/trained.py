@@ -1,0 +1,269 @@
+"""An attacker that is trained: students who are paid for failures under an intervention.
+
+Failures alone are too rare a reward to learn from, so hints are paid as well: for getting where random play seldom
+gets and near where it was rescued, and twice as much for being rescued there, because danger lies behind the trigger
+set. In a whole episode hints are worth at most half a failure, so that failing is what pays best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from cisr.auditing.play import Arena, Episode, RandomAttacker, StickyAttacker
+from cisr.auditing.progress import AuditProgress
+from cisr.core.callback import Callback, ProgressEvent, ignore
+from cisr.core.errors import ConfigError
+from cisr.core.intervention import Array, Intervention
+from cisr.core.seeding import derive_seed
+from cisr.core.task import Task, Transition
+from cisr.core.training import Teaching
+from cisr.curricula import Fixed
+from cisr.store import Store
+from cisr.store.load_student import load_student
+from cisr.students import networks
+from cisr.students.config import StudentConfig, student_of
+from cisr.students.student import Student
+from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
+from cisr.training.gymnasium import specs_of
+from cisr.training.setup import choose_backend
+
+FAILURE_PAY = 100.0
+"""Well above what a fresh network takes for value: otherwise hints drown in its errors."""
+SCOUTING = 0.1
+"""Share of the training steps that is spent on finding out where random play stays."""
+STEPS_PER_STUDENT = 3_000
+MOST_STUDENTS = 8
+SHORTEST_ROLLOUT, LONGEST_ROLLOUT = 8, 64
+"""Steps in each environment from update to update: short ones make the most of few steps."""
+ENTROPIES = (0.01, 0.1, 0.001, 0.03)
+"""The students differ in how long they keep exploring; which is best depends on the task."""
+MOST_TARGETS = 64
+"""Rescues that students are led to."""
+MOST_NUMBERS = 1_000_000
+"""States that are whole numbers below this are counted, not measured."""
+N_UNITS = 4
+"""Training reports its progress after each unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """The best of the students that were trained to fail, and what their training saw."""
+
+    attacker: TrainedAttacker | None
+    """None where no student got through its training."""
+    students: int
+    backend: str
+    steps: int
+    failures: int
+    """On the backend; those of `scouted` not among them."""
+    scouted: tuple[Episode, ...]
+    """Random and sticky episodes on Gymnasium that training began with."""
+    errors: tuple[str, ...]
+
+
+def obstacle_to_training(task: Task) -> str | None:
+    """Why no student can be trained on a task, in words; None where one can."""
+    try:
+        specs_of(task)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def train_attacker(
+    task: Task,
+    intervention: Intervention,
+    *,
+    budget: int,
+    seed: int,
+    backend: str = "auto",
+    n_workers: int | None = None,
+    callback: Callback = ignore,
+) -> Trained:
+    """Spend about `budget` steps on students that learn to fail; the one that failed most in the end is kept."""
+    scouted = scout(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), callback)
+    steps = sum(len(episode.steps) for episode in scouted)
+    n_students, config = plan_training(task, budget - steps)
+    setup = TrainingSetup(
+        task=hostile_task(task, intervention, scouted),
+        backend=choose_backend(task, backend),
+        evaluate_under=_one_step(intervention).name,
+    )
+    students = [
+        StudentSpec(name=name, policy=Fixed(intervention.name), config=settings, seed=derive_seed(seed, name))
+        for name, settings in (
+            (f"attacker {k}", replace(config, ent_coef=ENTROPIES[k % len(ENTROPIES)])) for k in range(n_students)
+        )
+    ]
+
+    def count(heard: ProgressEvent) -> None:
+        if isinstance(heard, BatchProgress) and isinstance(heard.event, Progress):
+            callback(AuditProgress(intervention.name, "training", heard.event.steps))
+
+    with (
+        Store(None) as store,
+        Classroom(
+            setup, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), callback=count
+        ) as room,
+    ):
+        taught = list(room.teach(students))
+        sound = [transcript for transcript in taught if transcript.error is None]
+        student = load_student(store, setup.task, max(sound, key=_promise).name) if sound else None
+    return Trained(
+        attacker=None if student is None else TrainedAttacker(student),
+        students=n_students,
+        backend=setup.backend,
+        scouted=tuple(scouted),
+        steps=steps + sum(_steps(transcript) for transcript in taught),
+        failures=sum(_failures(transcript) for transcript in taught),
+        errors=tuple(transcript.error for transcript in taught if transcript.error is not None),
+    )
+
+
+class TrainedAttacker:
+    """A student's frozen policy, drawing its actions as it did in training."""
+
+    def __init__(self, student: Student) -> None:
+        def logits(observations: Array) -> Array:
+            return networks.apply(student.config.network, student.observation, student.params, observations).policy
+
+        self._logits = jax.jit(logits)
+        self._dtype = student.observation.dtype
+
+    def begin(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, observation: np.ndarray, state: np.ndarray) -> Any:
+        logits = np.asarray(self._logits(np.asarray(observation, self._dtype)[None]))[0]
+        return int(np.argmax(logits + self._rng.gumbel(size=logits.shape)))
+
+
+def scout(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> list[Episode]:
+    """Random and sticky episodes by turns; at least one of each."""
+    episodes: list[Episode] = []
+    with Arena(task, intervention) as arena:
+        attackers = (RandomAttacker(arena.space), StickyAttacker(arena.space, task.horizon_under(intervention)))
+        while len(episodes) < 2 or sum(len(e.steps) for e in episodes) < budget:
+            episodes.append(arena.play(attackers[len(episodes) % 2], derive_seed(seed, len(episodes))))
+            callback(AuditProgress(intervention.name, "training", len(episodes[-1].steps)))
+    return episodes
+
+
+def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode]) -> Task:
+    """The task as an attacker sees it: the same world, paid for failures."""
+    pay = hostile_reward(scouted, task.horizon_under(intervention))
+    named = () if intervention.name == "none" else (intervention,)
+    return replace(
+        task,
+        reward=pay,
+        interventions=(*named, _one_step(intervention)),
+        safe_evaluation=None,
+        training=replace(task.training, n_units=N_UNITS, deployment_steps=1, teaching=Teaching()),
+    )
+
+
+def _one_step(intervention: Intervention) -> Intervention:
+    """Students are deployed when they have learned; here that would be a waste, and is over after one step."""
+    return replace(intervention, name=f"{intervention.name}, one step", horizon=1)
+
+
+def hostile_reward(scouted: Sequence[Episode], horizon: int) -> Callable[[Transition], Array]:
+    """What attackers are paid: failures, and hints that are worth at most half of one."""
+    steps = [step for episode in scouted for step in episode.steps]
+    states = np.array([step.state for step in steps])
+    rescued = np.array([step.state for step in steps if step.rescued])[:MOST_TARGETS]
+    lead = novelty_by_count(states) if _numbered(states) else lead_by_distance(states, rescued)
+
+    def pay(transition: Transition) -> Array:
+        hint = (1 + transition.rescued) / 2 * lead(transition.move.state)  # 0 to 1
+        return FAILURE_PAY * (transition.failed + hint / (2 * horizon))
+
+    return pay
+
+
+def novelty_by_count(states: np.ndarray) -> Callable[[Array], Array]:
+    """1 / √(1 + visits) for states that are numbers (n, 1)."""
+    visits = np.bincount(states[:, 0], minlength=1)
+    table = np.append(1 / np.sqrt(1 + visits), 1.0).astype(np.float32)  # the last for numbers never seen
+
+    def novelty(state: Array) -> Array:
+        number = state[..., 0].clip(0, len(visits))
+        return state.__array_namespace__().asarray(table)[number]
+
+    return novelty
+
+
+def lead_by_distance(states: np.ndarray, rescued: np.ndarray) -> Callable[[Array], Array]:
+    """Half for being far from where random play (n, d) stays, half for being near one of its rescues (k, d).
+
+    Far is z / (1 + z) with z = ‖s − mean‖, near is 1 / (1 + z) with z = min ‖s − rescue‖, in units of the deviation and
+    as root mean squares over dimensions.
+    """
+    spread = states.std(axis=0)
+    varies = (spread > 0) & np.isfinite(spread)
+    scale = np.where(varies, 1 / np.where(varies, spread, 1), 0).astype(np.float32) / np.sqrt(max(varies.sum(), 1))
+    centre = np.where(varies, states.mean(axis=0), 0).astype(np.float32)
+    targets = rescued.astype(np.float32)
+
+    def lead(state: Array) -> Array:
+        away = (((state - centre) * scale) ** 2).sum(axis=-1) ** 0.5
+        far = away / (1 + away)
+        if not len(targets):
+            return far
+        off = (((state[..., None, :] - targets) * scale) ** 2).sum(axis=-1).min(axis=-1) ** 0.5
+        return (far + 1 / (1 + off)) / 2
+
+    return lead
+
+
+def _numbered(states: np.ndarray) -> bool:
+    whole = np.issubdtype(states.dtype, np.integer) and states.shape[-1] == 1
+    return whole and bool(states.min() >= 0 and states.max() < MOST_NUMBERS)
+
+
+def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:
+    """How many students are trained for about `budget` steps in all, and their settings: the task's, in small updates.
+
+    Several students, because each finds its own way; N_UNITS units of one round, because there are no constraints.
+    """
+    own = student_of(task)
+    n_students = min(max(budget // STEPS_PER_STUDENT, 1), MOST_STUDENTS)
+    per_unit = budget // (n_students * N_UNITS)
+    updates = max(-(-per_unit // (LONGEST_ROLLOUT * own.n_envs)), 1)
+    n_steps = max(per_unit // (updates * own.n_envs), SHORTEST_ROLLOUT)
+    return n_students, replace(
+        own,
+        n_steps=n_steps,
+        n_minibatches=math.gcd(own.n_minibatches, n_steps * own.n_envs),
+        rounds_per_unit=1,
+        updates_per_round=updates,
+        clip_range_vf=None,
+        multiplier_bound=0.0,
+    )
+
+
+def _promise(transcript: Transcript) -> tuple[float, float]:
+    """Students are chosen by their last unit: failures per episode, then what they were paid."""
+    last = transcript.units[-1]
+    return last.failures / last.episodes, last.mean_return
+
+
+def _steps(transcript: Transcript) -> int:
+    last = transcript.deployment
+    return sum(unit.steps for unit in transcript.units) + (last.steps if last else 0)
+
+
+def _failures(transcript: Transcript) -> int:
+    last = transcript.deployment
+    return (transcript.training_failures or 0) + (last.failures if last else 0)
+
+
+def _workers(n_workers: int | None) -> int:
+    """One batch of students needs one worker at most."""
+    return 1 if n_workers is None else min(n_workers, 1)

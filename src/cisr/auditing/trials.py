@@ -1,0 +1,271 @@
+"""Environments brought into known situations, for the checks of a user's task in `cisr.testing`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
+from cisr.auditing.play import RandomAttacker, StickyAttacker
+from cisr.cmdp.gymnasium import Env
+from cisr.core.intervention import Intervention
+from cisr.core.seeding import MAX_SEED, derive_seed, generator
+from cisr.core.task import Move, Task
+from cisr.system.interrupts import users_errors
+
+CONTINUATION = 15
+"""Steps for which two environments are compared."""
+
+
+class EpisodePoint(NamedTuple):
+    """A point of an episode: how to get there, and the state met there."""
+
+    seed: int
+    actions: tuple[Any, ...]
+    state: np.ndarray  # (d,)
+
+
+class Situation(NamedTuple):
+    """An environment in the middle of an episode. Environments that ignore their seeds are not quite at the point."""
+
+    point: EpisodePoint
+    env: Env
+    state: np.ndarray  # (d,)
+    observation: Any
+
+
+class Trials:
+    """Episodes of random play in M, and environments that are brought back to points of them. Use it as a context."""
+
+    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, *, modelled: bool = False) -> None:
+        self.task = task
+        self.seed = seed
+        self.tolerance = tolerance
+        self._warned = False
+        self._first, self._second = task.make_env(), task.make_env()
+        self._episodes: list[list[EpisodePoint]] = []  # each from its start; the last point ended it
+        self._moves: list[Move] = []
+        while len(self._moves) < n_steps:
+            self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
+        self.moves = Move(*(np.array(column) for column in zip(*self._moves, strict=True)))
+        rewards, ends = self.moves.reward[:, None], np.zeros((len(self._moves), 1))
+        self._spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)  # (d + 2,)
+        self._modelled = modelled
+
+    @cached_property
+    def seen(self) -> Excursions:
+        """What is met by playing as training does; more of it where there is a model to hold against it."""
+        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
+        return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where episodes started, (n, d)."""
+        return np.array([*(episode[0].state for episode in self._episodes), *self.seen.starts])
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._first.close()
+        self._second.close()
+
+    def _play(self, seed: int) -> None:
+        """Random and sticky episodes by turns."""
+        env, task = self._first, self.task
+        sticky = len(self._episodes) % 2
+        player = StickyAttacker(env.action_space, task.horizon) if sticky else RandomAttacker(env.action_space)
+        player.begin(derive_seed(seed, "player"))
+        observation, _ = env.reset(seed=seed)
+        episode = [EpisodePoint(seed, (), np.array(task.read_state(env)))]
+        for _ in range(task.horizon):
+            before = episode[-1]
+            action = player.act(observation, before.state)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            now = EpisodePoint(seed, (*before.actions, action), np.array(task.read_state(env)))
+            episode.append(now)
+            move = Move(now.state, float(reward), bool(terminated))
+            self._moves.append(move)
+            if terminated or truncated or self._fails(move):
+                break
+        self._episodes.append(episode)
+
+    def _fails(self, move: Move) -> bool:
+        one = Move(*(np.array(part)[None] for part in move))
+        try:
+            return any(bool(np.any(danger(one))) for danger in self.task.dangers.values())
+        except users_errors():  # it will be asked again, and named
+            return False
+
+    def situations(self, n: int) -> Iterator[Situation]:
+        """The first environment in about n situations, one after the other, spread over all episodes."""
+        running = [point for episode in self._episodes for point in episode[:-1]]
+        for i in sorted({int(i) for i in np.linspace(0, len(running) - 1, n)}):
+            situation = self._reach(running[i])
+            if situation is not None:
+                yield situation
+
+    def _reach(self, point: EpisodePoint) -> Situation | None:
+        """Back to a point by the same seed and actions, or near it; None where the episode ends on the way."""
+        observation, _ = self._first.reset(seed=point.seed)
+        for action in point.actions:
+            observation, _, terminated, truncated, _ = self._first.step(action)
+            if terminated or truncated:
+                return None
+        return Situation(point, self._first, np.array(self.task.read_state(self._first)), observation)
+
+    def wander(self, seed: int) -> Env:
+        """The second environment, a few steps away from its start."""
+        env = self._second
+        env.reset(seed=seed)
+        env.action_space.seed(derive_seed(seed, "player"))
+        for _ in range(int(generator(seed, "wander").integers(1, 5))):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset(seed=seed)
+        return env
+
+    def some_actions(self, point: EpisodePoint) -> list[Any]:
+        player = StickyAttacker(self._first.action_space, CONTINUATION)
+        player.begin(derive_seed(point.seed, len(point.actions)))
+        return [player.act(point.state, point.state) for _ in range(CONTINUATION)]
+
+    def triggered(self, intervention: Intervention, n_history: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """States (d,) in the trigger set, with the n non-trigger states (n, d) before each."""
+        for episode in self._episodes:
+            fired = np.asarray(intervention.triggered(np.array([point.state for point in episode])))
+            past = [episode[0].state]
+            for point, inside in zip(episode[1:], fired[1:], strict=True):
+                if inside:
+                    yield point.state, np.array([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])
+                else:
+                    past.append(point.state)
+
+    def follow(self, env: Env, actions: Sequence[Any]) -> list[Move]:
+        """Step until the actions or the episode end, with the same random numbers every time.
+
+        Time limits are no part of a state, so `truncated` is not looked at.
+        """
+        steps: list[Move] = []
+        share_randomness(env, self.seed)
+        with _global_randomness(self.seed):
+            for action in actions:
+                _, reward, terminated, _, _ = env.step(action)
+                steps.append(Move(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
+                if terminated:
+                    break
+        return steps
+
+    def randomness_is_known(self, point: EpisodePoint, actions: Sequence[Any]) -> bool:
+        """Are random numbers the same every time? Then episodes go on alike that were seeded differently and placed in
+        the same state, and so do repetitions of one episode."""
+
+        def placed(seed: int) -> list[Move]:
+            self._second.reset(seed=seed)
+            self.task.place(self._second, point.state.copy())
+            return self.follow(self._second, actions)
+
+        def repeated() -> list[Move]:
+            situation = self._reach(point)
+            return self.follow(situation.env, actions) if situation else []
+
+        seeds = (point.seed, point.seed + 1)
+        return self.parting(*map(placed, seeds)) is None and self.parting(repeated(), repeated()) is None
+
+    def warns_of_randomness(self) -> bool:
+        """True the first time."""
+        first, self._warned = not self._warned, True
+        return first
+
+    def parting(self, expected: Sequence[Move], got: Sequence[Move]) -> str | None:
+        """Where two episodes part, in words; None where they are the same."""
+        for number, (one, other) in enumerate(zip(expected, got, strict=False), start=1):
+            difference = self.difference(one, other)
+            if difference:
+                return f"{number} step{'s' * (number > 1)} later {difference}"
+        return None
+
+    def difference(self, expected: Move, got: Move) -> str | None:
+        """The first number that differs by more than simulators in single precision lose.
+
+        That is measured by the number itself and by how much it varies in random play.
+        """
+        one, other = flat(expected), flat(got)
+        allowed = self.tolerance * (np.abs(one) + self._spread)
+        differing = np.flatnonzero(~((np.abs(one - other) <= allowed) | (np.isnan(one) & np.isnan(other))))
+        if not len(differing):
+            return None
+        k, d = int(differing[0]), len(one) - 2
+        what = f"state[{k}]" if k < d else ("the reward", "the end of the episode")[k - d]
+        return f"{what} is {other[k]:.6g} instead of {one[k]:.6g}"
+
+
+def share_randomness(env: Env, seed: int) -> None:
+    """Give all random generators that can be found in an environment and its wrappers a fresh state."""
+    layer: Any = env
+    while True:
+        for name, value in list(vars(layer).items()):
+            fresh = _fresh(value, seed)
+            if fresh is not None:
+                setattr(layer, name, fresh)
+        if layer is env.unwrapped:
+            break
+        layer = layer.env
+    env.unwrapped.np_random = np.random.default_rng(seed)
+
+
+def _fresh(value: Any, seed: int) -> Any:
+    if isinstance(value, np.random.Generator):
+        return np.random.default_rng(seed)
+    if isinstance(value, np.random.RandomState):
+        return np.random.RandomState(seed)
+    return random.Random(seed) if isinstance(value, random.Random) else None
+
+
+@contextmanager
+def _global_randomness(seed: int) -> Iterator[None]:
+    """The generators of the whole process from a seed, and back as they were afterwards."""
+    kept, kept_numpy = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(kept)
+        np.random.set_state(kept_numpy)
+
+
+def flat(value: Any) -> np.ndarray:
+    """Any observation or record of numbers as one vector."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return np.concatenate([np.zeros(0), *(flat(part) for part in value)])
+    return np.asarray(value, float).ravel()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in shape and numbers; NaN equals NaN."""
+    a, b = np.asarray(one), np.asarray(other)
+    return a.shape == b.shape and bool(np.array_equal(a.astype(float), b.astype(float), equal_nan=True))
+
+
+def similar(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
+    """Equal in size, and in numbers up to a tolerance relative to the largest."""
+    largest = np.abs(one).max(initial=0.0)
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=tolerance * largest, equal_nan=True))
+
+
+def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The first index into `shape` where two arrays (*shape, ...) differ."""
+    differs = ~np.isclose(one.astype(float), other.astype(float), rtol=0, atol=0, equal_nan=True)
+    first = np.argwhere(differs)[0]
+    return tuple(int(i) for i in first[: len(shape)])

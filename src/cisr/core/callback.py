@@ -1,0 +1,19 @@
+"""How long work says what it is doing: to one callback, an event at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ProgressEvent:
+    """Something that has just happened. A callback asks which event it is, and leaves alone what it does not know.
+
+    Studies, comparisons and reproductions tell `BatchProgress`, studies `TrialProgress` too, audits `AuditProgress`.
+    """
+
+
+Callback = Callable[[ProgressEvent], None]
+
+
+def ignore(event: ProgressEvent) -> None:
+    """The callback of those who do not want to know."""

@@ -1,0 +1,251 @@
+"""What a comparison says: how the students of each curriculum did, with honest intervals.
+
+Failures in training and failures in deployment are two columns: the first must not happen under a certified
+intervention, the second are what the student does once the teacher is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cisr.core.checks import check_whole
+from cisr.core.errors import ConfigError
+from cisr.core.task import Task
+from cisr.experiments.differences import Difference, against_the_others
+from cisr.experiments.statistics import Estimate, Share, estimate, share
+from cisr.store import Store, owner_of
+from cisr.training import Deployment, Transcript
+
+if TYPE_CHECKING:
+    from cisr.students.student import Student
+
+MEASURES = {"success": 3, "return": 2, "training_failures": 1}
+"""By which groups of students are told apart, and digits to show."""
+LEARNED = 0.3
+"""A student has failed to learn if it succeeds in less than this share of its episodes, once deployed.
+
+Students hardly ever end up between: they find the goal or they do not. Where no student of a comparison has ever
+succeeded, nobody is said to have failed: a task may have no success at all, such as keeping a pole up.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How the students of one curriculum did."""
+
+    curriculum: str
+    students: int
+    finished: int
+    policies: int
+    """Curriculum policies that they were under. Where there are several, each is one value of the estimates."""
+    success: Estimate
+    failed_to_learn: Share | None
+    """Of those that finished; None where nobody ever succeeds."""
+    learned: Estimate | None
+    """Success of the others."""
+    mean_return: Estimate
+    """Of the score: in M_0 an episode with a rescue or a failure counts −2·T_0·R_max."""
+    training_failures: Estimate
+    students_with_failures: Share
+    """Of those whose failures are known."""
+    unknown_failures: int
+    """Students of whom nobody knows how often they failed, because they broke."""
+    rescues: Estimate
+    deployment_failures: Estimate
+    outcomes: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "curriculum": self.curriculum,
+            "students": self.students,
+            "finished": self.finished,
+            "policies": self.policies,
+            "success": self.success.to_json(),
+            "failed_to_learn": self.failed_to_learn and self.failed_to_learn.to_json(),
+            "learned": self.learned and self.learned.to_json(),
+            "return": self.mean_return.to_json(),
+            "training_failures": self.training_failures.to_json(),
+            "students_with_failures": self.students_with_failures.to_json(),
+            "unknown_failures": self.unknown_failures,
+            "rescues": self.rescues.to_json(),
+            "deployment_failures": self.deployment_failures.to_json(),
+            "outcomes": dict(self.outcomes),
+        }
+
+
+class Kept(NamedTuple):
+    """Where the students of a comparison can be found again."""
+
+    store: Path
+    task: Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    task: str
+    scale: str
+    student_kind: str | None = None
+    """What the task calls its students."""
+    rows: tuple[Row, ...]
+    transcripts: Mapping[str, tuple[Transcript, ...]]
+    kept: Kept | None = field(default=None, repr=False, compare=False)
+    """None where the store was in memory."""
+
+    def student(self, curriculum: str, number: int = 0) -> Student:
+        """A student of the comparison, ready to act; numbers begin with 0.
+
+        >>> action = comparison.student("SR1", 0).predict(observation)  # doctest: +SKIP
+        """
+        if curriculum not in self.transcripts:
+            known = ", ".join(self.transcripts)
+            raise ConfigError(f"The comparison has no curriculum '{curriculum}': choose one of {known}.")
+        students = self.transcripts[curriculum]
+        number = check_whole("The number of a student", number, 0, len(students) - 1)
+        if self.kept is None:
+            raise ConfigError("The comparison was kept in no file, and its students are gone: give `compare` a store.")
+        from cisr.store.load_student import load_student  # brings in jax
+
+        with Store(self.kept.store, read_only=True) as store:
+            return load_student(store, self.kept.task, students[number].name)
+
+    @property
+    def title(self) -> str:
+        return titled(self.task, self.scale, self.student_kind)
+
+    @property
+    def deployed_under(self) -> str:
+        """The intervention that final policies were deployed under; `none` for the task itself."""
+        deployments = (t.deployment for students in self.transcripts.values() for t in students)
+        return next((deployment.under for deployment in deployments if deployment), "none")
+
+    @property
+    def measured(self) -> dict[str, dict[str, list[float]]]:
+        return measure_groups(self.transcripts)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """The first curriculum against each other one."""
+        return against_the_others(self.measured)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [row.to_json() for row in self.rows]
+        differences = [difference.to_json() for difference in self.differences]
+        return {
+            "task": self.task,
+            "scale": self.scale,
+            "student": self.student_kind,
+            "deployed_under": self.deployed_under,
+            "rows": rows,
+            "differences": differences,
+        }
+
+
+def titled(task: str, scale: str, student: str | None) -> str:
+    """What students were trained on, in words."""
+    return f"{task} ({scale} scale{f', {student} students' if student else ''})"
+
+
+def comparison_of(task: Task, groups: Mapping[str, tuple[Transcript, ...]], kept: Kept | None = None) -> Comparison:
+    return Comparison(
+        task=task.name,
+        scale=task.training.scale,
+        student_kind=task.training.student_kind,
+        rows=summarise_groups(groups),
+        transcripts=groups,
+        kept=kept,
+    )
+
+
+def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, ...]:
+    """A row for each curriculum of a comparison."""
+    can_succeed = any(_ever_succeeded(t) for students in groups.values() for t in students)
+    return tuple(summarise_group(label, students, can_succeed) for label, students in groups.items())
+
+
+def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: bool = True) -> Row:
+    """Sum up the students that finished; training failures count for those that broke, too."""
+    finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
+    successes = [d.success for _, d in finished]
+    over = [t for t in transcripts if t.deployment or t.error]  # of the others nobody knows what is still to come
+    failures = [n for t in over if (n := t.training_failures) is not None]
+    n_policies = len({_policy(t) for t in transcripts})
+
+    def over_finished(of: Callable[[Transcript, Deployment], float | None], *within: float) -> Estimate:
+        values = class_means(transcripts, lambda t: of(t, t.deployment) if t.deployment else None)
+        return estimate(values, (within[0], within[1]) if within else None)
+
+    def counted(yes: Sequence[bool]) -> Share:
+        """Students of one teacher are not drawn one by one: their share has no exact interval."""
+        found = share(sum(yes), len(yes))
+        return found if n_policies <= 1 else replace(found, low=math.nan, high=math.nan)
+
+    outcomes = finished[0][1].outcomes if finished else {}
+    return Row(
+        curriculum=label,
+        students=len(transcripts),
+        finished=len(finished),
+        policies=n_policies,
+        success=over_finished(lambda t, d: d.success, 0, 1),
+        failed_to_learn=counted([value < LEARNED for value in successes]) if can_succeed else None,
+        learned=over_finished(lambda t, d: d.success if d.success >= LEARNED else None, LEARNED, 1)
+        if can_succeed
+        else None,
+        mean_return=over_finished(lambda t, d: d.score),
+        training_failures=estimate(class_means(over, lambda t: t.training_failures)),
+        students_with_failures=counted([n > 0 for n in failures]),
+        unknown_failures=len(over) - len(failures),
+        rescues=over_finished(lambda t, d: t.rescues),
+        deployment_failures=over_finished(lambda t, d: d.failures / d.episodes, 0, 1),
+        outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
+    )
+
+
+def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, list[float]]]:
+    """By measure, then by curriculum, the values that are independent of each other, see `units`.
+
+    Of students that finished; failures also of those that broke, where they are known.
+    """
+    values: tuple[Callable[[Transcript], float | None], ...] = (
+        lambda t: t.deployment.success if t.deployment else None,
+        lambda t: t.deployment.score if t.deployment else None,
+        lambda t: t.training_failures if t.deployment or t.error else None,
+    )
+    return {
+        measure: {label: class_means(students, value) for label, students in groups.items()}
+        for measure, value in zip(MEASURES, values, strict=True)
+    }
+
+
+def units(transcripts: Sequence[Transcript]) -> list[list[Transcript]]:
+    """What chance has drawn independently: each student by itself where all were under one curriculum policy.
+
+    Where there are several policies, as when every teacher of a reproduction has found one, the students of a policy
+    share its curriculum policy: then each teacher's class counts once.
+    """
+    classes: dict[tuple[str, str], list[Transcript]] = {}
+    for transcript in transcripts:
+        classes.setdefault((owner_of(transcript.name), _policy(transcript)), []).append(transcript)
+    several = len({policy for _, policy in classes}) > 1
+    return list(classes.values()) if several else [[t] for t in transcripts]
+
+
+def class_means(transcripts: Sequence[Transcript], value: Callable[[Transcript], float | None]) -> list[float]:
+    """The mean over each unit's students that have a value, where there are any."""
+    known = ([v for t in unit if (v := value(t)) is not None] for unit in units(transcripts))
+    return [float(np.mean(values)) for values in known if values]
+
+
+def _policy(transcript: Transcript) -> str:
+    return json.dumps(transcript.curriculum, sort_keys=True)
+
+
+def _ever_succeeded(transcript: Transcript) -> bool:
+    deployed = transcript.deployment is not None and transcript.deployment.success > 0
+    return deployed or any(unit.success > 0 for unit in transcript.units)
