@@ -14,7 +14,7 @@ from cisr import get_task
 from cisr.auditing import audit, quick_audit
 from cisr.auditing.agreement import Bet, disagreement
 from cisr.auditing.excursions import N_STEPS, excursions
-from cisr.core.model import model_of
+from cisr.cmdp.finite import model_of
 from cisr.testing import check_task
 from cisr.view.audit import in_one_line
 

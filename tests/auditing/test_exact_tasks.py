@@ -12,8 +12,7 @@ import pytest
 from cisr import Appearance, ConfigError, Intervention, Place, Rewind, Task, TaskError, ToStart, get_task
 from cisr.auditing.exact import exact_audit
 from cisr.auditing.verdict import learning_safety
-from cisr.cmdp.finite import induce, judge
-from cisr.core.model import model_of
+from cisr.cmdp.finite import induce, judge, model_of
 from cisr.tasks.frozen_lake import lake_task
 from cisr.tasks.frozen_lake.lake import Lake
 from cisr.view.audit_picture import audit_map

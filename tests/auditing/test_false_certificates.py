@@ -26,7 +26,8 @@ from cisr import (
     get_task,
 )
 from cisr.auditing import quick_audit
-from cisr.core.model import FiniteModel, model_of
+from cisr.cmdp.finite import model_of
+from cisr.core.model import FiniteModel
 from cisr.testing import check_task
 
 BACK = Rewind(1)

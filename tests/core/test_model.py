@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from cisr import ConfigError, Task, get_task
-from cisr.core.model import FiniteModel, model_of
+from cisr.cmdp.finite import model_of
+from cisr.core.model import FiniteModel
 
 LAKE = get_task("frozen-lake")
 

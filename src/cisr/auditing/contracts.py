@@ -16,10 +16,10 @@ import numpy as np
 from cisr.auditing.agreement import disagreement, predicates
 from cisr.auditing.excursions import jax_excursions
 from cisr.auditing.trials import Situation, Trials, far_apart, flat, same, similar
+from cisr.cmdp.finite import model_of
 from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array, Intervention, Place
-from cisr.core.model import model_of
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.core.task import Move, Task, standing
 from cisr.system.interrupts import interrupts_told_apart, users_errors

@@ -15,10 +15,10 @@ from cisr.auditing.numbers import (
     too_large,
 )
 from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
-from cisr.cmdp.finite import JudgedModel, induce, judge
+from cisr.cmdp.finite import JudgedModel, induce, judge, model_of
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
-from cisr.core.model import FiniteModel, model_of
+from cisr.core.model import FiniteModel
 from cisr.core.task import Task
 
 

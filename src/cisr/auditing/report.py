@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cisr.auditing.exact import ExactAudit, exact_audit
 from cisr.auditing.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.cmdp.finite import model_of
 from cisr.core.callback import Callback, ignore
 from cisr.core.checks import check_names
 from cisr.core.intervention import NONE
-from cisr.core.model import model_of
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task, check_task_given
 from cisr.store import Store

@@ -15,10 +15,25 @@ from cisr.cmdp import rules
 from cisr.core.errors import TaskError
 from cisr.core.intervention import Intervention, Place, Rewind, ToStart
 from cisr.core.model import FiniteModel, said
-from cisr.core.task import Move, Task, standing
+from cisr.core.task import Move, Task, read_tabular, standing
 
 NOWHERE = -1
 """Where a student stands when its episode has ended."""
+
+
+def model_of(task: Task) -> FiniteModel | None:
+    """The task's own model, else that of a toy-text environment; None where there is neither."""
+    if task.model is not None:
+        return task.model()
+    if task.read_state is not read_tabular:
+        return None
+    from cisr.cmdp.toy_text import toy_text_model  # brings in gymnasium
+
+    env = task.make_env()
+    try:
+        return toy_text_model(env)
+    finally:
+        env.close()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -53,8 +53,7 @@ class Program:
             return learner._replace(log_weights=moved)
 
         def replace(learner: Learner, other: Learner, chosen: jax.Array) -> Learner:
-            either: Learner = jax.tree.map(partial(jnp.where, chosen), other, learner)
-            return either
+            return cast(Learner, jax.tree.map(partial(jnp.where, chosen), other, learner))
 
         def transfer(learner: Learner, switched: jax.Array) -> Learner:
             return replace(learner, ppo.transfer(learner), switched)

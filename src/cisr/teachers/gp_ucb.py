@@ -189,10 +189,8 @@ class GPUCB(Teacher):
         return {"hyperparameters": self.hyperparameters(), "slices": slices}
 
     def _promising_point(self, posterior: Posterior, number: int) -> Parameters:
-        from cisr.teachers.kernel import maximise_ucb
-
         levels = [len(p.options) if isinstance(p, Choice) else 0 for p in self.space.parameters]
-        x = maximise_ucb(posterior, levels, beta=self.beta, rng=np.random.default_rng([self.seed, number]))
+        x = posterior.maximise_ucb(levels, beta=self.beta, rng=np.random.default_rng([self.seed, number]))
         return decode(self.space, x)
 
     def _model(self) -> Model | None:

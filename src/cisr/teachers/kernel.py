@@ -149,6 +149,37 @@ class Posterior:
             np.append(self.gp.alpha, JITTER),
         )
 
+    def maximise_ucb(self, levels: Sequence[int], *, beta: float, rng: np.random.Generator) -> Floats:
+        """The input (d,) with the highest μ + β σ; `levels` (d,) holds 0 for a real, else the number of options.
+
+        Every combination of options gets the same quasi-random reals; L-BFGS-B then improves the reals of the best.
+        """
+        reals = [j for j, n in enumerate(levels) if n == 0]
+        grid = _candidates(levels, reals, rng)  # (C, M, d)
+        n_combinations, _, d = grid.shape
+        values = self.ucb(grid.reshape(-1, d), beta).reshape(grid.shape[:2])  # (C, M)
+
+        # Starts come from different combinations where possible, and from the tried points, where narrow peaks are.
+        keep = max(1, REFINED // n_combinations)
+        best_each = np.argsort(-values, axis=1, kind="stable")[:, :keep]  # (C, keep)
+        pool = np.vstack([np.take_along_axis(grid, best_each[..., None], axis=1).reshape(-1, d), self.x])
+        pool = pool[np.argsort(-self.ucb(pool, beta), kind="stable")[:REFINED]]
+
+        def refine(start: Floats) -> Floats:
+            x = start.copy()
+
+            def loss(numbers: Floats) -> tuple[float, Floats]:
+                x[reals] = numbers
+                value, gradient = self.ucb_gradient(x, beta)
+                return -value, -gradient[reals]
+
+            x[reals] = minimize(loss, start[reals], jac=True, bounds=[(0.0, 1.0)] * len(reals)).x
+            return x
+
+        if reals:
+            pool = np.vstack([pool, *(refine(start) for start in pool)])
+        return np.asarray(pool[np.argmax(self.ucb(pool, beta))])
+
 
 def condition(kernel: Any, x: Floats, y: Floats, noise: Floats) -> Posterior:
     """The posterior under given hyperparameters; `noise` (n,) is variance beyond σ_n²."""
@@ -177,38 +208,6 @@ def fit_map(x: Floats, y: Floats, sem: Floats, *, prior: LogGamma) -> Posterior:
     *lengthscales, signal, noise = np.exp(prior.mode)
     kernel = ARD(np.array(lengthscales), float(signal)) + WhiteKernel(float(noise), WIDE)
     return Posterior(GaussianProcessRegressor(kernel, alpha=sem**2 + JITTER, optimizer=maximise).fit(x, y))
-
-
-def maximise_ucb(posterior: Posterior, levels: Sequence[int], *, beta: float, rng: np.random.Generator) -> Floats:
-    """The input (d,) with the highest μ + β σ; `levels` (d,) holds 0 for a real, for a choice its number of options.
-
-    Every combination of options gets the same quasi-random reals; L-BFGS-B then improves the reals of the best.
-    """
-    reals = [j for j, n in enumerate(levels) if n == 0]
-    grid = _candidates(levels, reals, rng)  # (C, M, d)
-    n_combinations, _, d = grid.shape
-    values = posterior.ucb(grid.reshape(-1, d), beta).reshape(grid.shape[:2])  # (C, M)
-
-    # Starts come from different combinations where there are some, and from the tried points, where narrow peaks are.
-    keep = max(1, REFINED // n_combinations)
-    best_each = np.argsort(-values, axis=1, kind="stable")[:, :keep]  # (C, keep)
-    pool = np.vstack([np.take_along_axis(grid, best_each[..., None], axis=1).reshape(-1, d), posterior.x])
-    pool = pool[np.argsort(-posterior.ucb(pool, beta), kind="stable")[:REFINED]]
-
-    def refine(start: Floats) -> Floats:
-        x = start.copy()
-
-        def loss(numbers: Floats) -> tuple[float, Floats]:
-            x[reals] = numbers
-            value, gradient = posterior.ucb_gradient(x, beta)
-            return -value, -gradient[reals]
-
-        x[reals] = minimize(loss, start[reals], jac=True, bounds=[(0.0, 1.0)] * len(reals)).x
-        return x
-
-    if reals:
-        pool = np.vstack([pool, *(refine(start) for start in pool)])
-    return np.asarray(pool[np.argmax(posterior.ucb(pool, beta))])
 
 
 def _candidates(levels: Sequence[int], reals: Sequence[int], rng: np.random.Generator) -> Floats:

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch
 
 from cisr.auditing.exact import ExactAudit, InterventionAudit
-from cisr.cmdp.finite import JudgedModel, judge
+from cisr.cmdp.finite import JudgedModel, judge, model_of
 from cisr.core.errors import ConfigError
-from cisr.core.model import FiniteModel, model_of
+from cisr.core.model import FiniteModel
 from cisr.core.task import Task
 from cisr.system.files import writing
 from cisr.view.grids import INK, TRIGGER, WATER, Grid, centre, paint, zone_grid
