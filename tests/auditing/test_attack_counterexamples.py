@@ -17,8 +17,10 @@ from cisr.auditing.attack import falsify
 from cisr.auditing.counterexample import Counterexample, replay
 from cisr.core.errors import ConfigError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
-from cisr.view.episode_picture import draw
+from cisr.view.episode_picture import RESCUE, draw
+from cisr.view.grids import TRIGGER
 from cisr.view.last_frame import last_frames
+from cisr.view.plots import DANGER
 
 ZONE = Lake(PAPER_MAP).near_lakes(1)
 ZONE[10] = False
@@ -148,7 +150,7 @@ def test_pictures_show_rescues_and_the_failure(example, tmp_path):
     fall = falsify(lake, LEAKY, budget=8_000, built_in=("random",)).counterexamples[0]
     draw(lake, fall, tmp_path / "lake.png", LEAKY)
     draw(brink(0.05), example, tmp_path / "brink.png")
-    failure, rescue, trigger_set = (0xC4, 0x16, 0x1C), (0xE0, 0x8A, 0x00), (0xFD, 0xF0, 0xD5)
+    failure, rescue, trigger_set = (tuple(bytes.fromhex(colour[1:])) for colour in (DANGER, RESCUE, TRIGGER))
     assert {failure, trigger_set} <= colours(tmp_path / "lake.png")
     assert {failure, rescue} <= colours(tmp_path / "brink.png")
 

@@ -66,6 +66,8 @@ class Plot:
     marks: Sequence[Line | Band | Dot]
     whole_x: bool = False
     """Whether x counts something."""
+    described: str = ""
+    """What screen readers say; the title, unless told."""
 
 
 def palette(names: Iterable[str]) -> dict[str, str]:

@@ -59,7 +59,8 @@ def episodes_plot(
             )
         )
     across, up = state_plot["axes"]
-    return Plot(title=title, x_label=across, y_label=up, x=x, y=y, marks=[*marks, *ends])
+    described = f"Episodes of students under {title}" if ends else f"The lines of {title}"
+    return Plot(title=title, x_label=across, y_label=up, x=x, y=y, marks=[*marks, *ends], described=described)
 
 
 def lines_in_words(state_plot: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ def study_section(contents: Contents, study: StudyRecord) -> Markup:
         belief=belief_in_words(Belief(**study.found["belief"])) if study.found and "belief" in study.found else "",
         search=search and drawn(search, width=960, height=320),
         search_legend=_search_legend(study),
-        slices=[drawn(plot, width=236, height=218, left=52) for plot in slices(study)],
+        slices=[drawn(plot, width=236, height=200, left=52, top=10) for plot in slices(study)],
         beliefs=beliefs(found) if found else "",
         confidence=f"{100 * study.model.get('confidence', 0):.0f}",
         left_out=MOST_POLICIES if len(found) > MOST_POLICIES else 0,
@@ -130,7 +130,8 @@ def slices(study: StudyRecord) -> list[Plot]:
         value = Line(points=[(best, y[0]), (best, y[1])], colour=COLOURS[1], width=1.5, dash="4 3")
         plots.append(
             Plot(
-                title=f"Model along {name}",
+                title="",
+                described=f"The model along {name}",
                 x_label=name.replace("_", " threshold "),
                 y_label="score",
                 x=(cut["at"][0], cut["at"][-1]),

@@ -148,4 +148,4 @@ def drawn(plot: Plot, **size: float) -> Markup:
     parts += [frame.y_axis(plot.y_label)]
     parts += [frame.x_axis(plot.x_label, about=8 if plot.whole_x else 5, whole=plot.whole_x)]
     parts += [frame.mark(mark) for mark in plot.marks]
-    return svg(frame.width, frame.height, parts, plot.title)
+    return svg(frame.width, frame.height, parts, plot.described or plot.title)
