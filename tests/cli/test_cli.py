@@ -1,5 +1,6 @@
 """The command line as a user meets it. Bad input: one line that says what to do, exit code 2, nothing lost."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -9,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+import typer
 
 from cisr import ConfigError, Population, Store, Threshold, explorer, get_task, load_policy, save_policy
 from cisr.cli import main
+from cisr.cli.commands import COMMANDS, app
 from cisr.cli.naming import parse_curricula
 from cisr.curricula import Bandit, Fixed, Schedule
 from cisr.tasks import papers_kind, usual_kind
@@ -80,7 +83,7 @@ def test_train_then_compare_ends_with_a_table_a_figure_and_json(capfd, tmp_path)
     assert (tmp_path / "c.png").exists()
 
 
-@pytest.mark.parametrize(("teacher", "charged"), [("paper", 0.0), ("ours", tiny.task.max_reward)])
+@pytest.mark.parametrize(("teacher", "charged"), [("gp-ucb", 0.0), ("top-two", tiny.task.max_reward)])
 def test_a_teacher_that_is_asked_for_wants_what_it_always_wants(teacher, charged, tmp_path):
     path = tmp_path / "store.sqlite"
     run("train", "tiny:task", "--teacher", teacher, "--initial", 3, "--rounds", 0, "--store", path, "--workers", 0)
@@ -419,9 +422,16 @@ def test_debug_shows_the_traceback():
     assert "Traceback" in cisr("--debug", "train", "lava-lake").stderr
 
 
-def test_importing_cisr_brings_in_no_heavy_library():
-    code = (
-        "import sys, cisr; print([m for m in ('jax', 'sklearn', 'torch', 'scipy', 'matplotlib') if m in sys.modules])"
-    )
+@pytest.mark.parametrize("what", ["cisr", "cisr.cli"])
+def test_importing_cisr_or_its_command_line_brings_in_no_heavy_library(what):
+    heavy = ("jax", "sklearn", "torch", "scipy", "matplotlib")
+    code = f"import sys, {what}; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_every_command_says_of_itself_what_the_list_says():
+    package = importlib.import_module("cisr")
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    listed = typer.main.get_command(app).commands
+    assert all(command.help for command in listed.values()) and list(listed) == list(COMMANDS)

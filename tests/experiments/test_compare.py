@@ -226,6 +226,25 @@ def test_a_trained_student_can_be_taken_out_of_the_store():
             load_student(store, tiny.task, "compare/SR1/007")
 
 
+def test_a_comparison_gives_its_students_while_its_store_is_open_and_after(tmp_path):
+    observation, _ = tiny.task.make_env().reset(seed=0)
+    with Store(tmp_path / "s") as store:
+        found = compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=2, store=store, execution=tiny.HERE)
+        before = [found.student("SR1", k).predict(observation, deterministic=True) for k in range(2)]
+        same = load_student(store, tiny.task, "compare/SR1/001")
+    assert before == [found.student("SR1", k).predict(observation, deterministic=True) for k in range(2)]
+    assert before[1] == same.predict(observation, deterministic=True)
+    with pytest.raises(ConfigError, match="no curriculum 'HR': choose one of SR1"):
+        found.student("HR")
+    with pytest.raises(ConfigError, match="number of a student is 2"):
+        found.student("SR1", 2)
+
+
+def test_a_comparison_in_memory_has_no_students_to_give(comparison):
+    with pytest.raises(ConfigError, match="kept in no file, and its students are gone: give `compare` a store"):
+        comparison.student("HR", 0)
+
+
 def test_nonsense_is_refused():
     with pytest.raises(ConfigError, match="has no intervention 'SR9'"):
         compare(tiny.task, {"SR9": Fixed("SR9")}, execution=tiny.HERE)
