@@ -123,7 +123,8 @@ def test_a_rescue_into_danger_is_a_failure_on_the_compiled_backend_too():
     lake = get_task("frozen-lake", "quick")
     hole = next(k for k, letter in enumerate("".join(lake.appearance.floor_plan["rows"])) if letter == "H")
     sr1 = replace(lake.intervention("SR1"), reset=Place(lambda state, history, u: 0 * state + hole))
-    into = replace(lake, interventions=(sr1, *lake.interventions[1:]), student=STUDENT, n_units=1, deployment_steps=50)
+    into = replace(lake, interventions=(sr1, *lake.interventions[1:]))
+    into = into.with_training(student=STUDENT, n_units=1, deployment_steps=50)
     (row,) = compare(into, {"SR1": Fixed("SR1")}, n_students=1, execution=tiny.HERE).rows
     assert row.training_failures.mean == row.rescues.mean > 0
 

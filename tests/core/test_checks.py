@@ -85,7 +85,7 @@ def test_calls_take_numpys_numbers(tmp_path):
     one = np.int64(1)
     execution = Execution(n_workers=np.int64(0), batch=np.int32(2), step_timeout=np.float32(60))
     options = {"store": tmp_path / "s", "execution": execution}
-    task = dataclasses.replace(tiny.task, n_units=1)
+    task = tiny.task.with_training(n_units=1)
     assert compare(task, {"SR1": Fixed("SR1")}, n_students=one, seed=one, **options).rows[0].finished == 1
     teaching = tiny.teaching(n_initial=one, n_rounds=np.int64(0), class_size=one)
     found = Study(task, teaching=teaching, seed=one, **options).run()

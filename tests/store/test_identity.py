@@ -67,10 +67,13 @@ def test_fresh_touches_what_goes_by_its_name_alone(tmp_path):
 
 def test_what_back_x_is_like_and_where_m0_is_belong_to_a_task(tmp_path):
     compare(tiny.task, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
-    for changes in ({"rewind_like": "SR2"}, {"safe_evaluation": "SR1"}):
-        (named,) = changes
+    sr1, sr2, hr = tiny.task.interventions
+    others = {
+        "rewind_like": dataclasses.replace(tiny.task, interventions=(sr2, sr1, hr)),
+        "safe_evaluation": dataclasses.replace(tiny.task, safe_evaluation="SR1"),
+    }
+    for named, other in others.items():
         with pytest.raises(StoreError, match=f"definition: {named} = "):
-            other = dataclasses.replace(tiny.task, **changes)
             compare(other, {"Back-2": Fixed("Back-2")}, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
 
 

@@ -12,6 +12,7 @@ import tiny
 from markupsafe import escape
 
 from cisr import (
+    Appearance,
     Fixed,
     NobodyFinished,
     Store,
@@ -249,7 +250,7 @@ def test_a_store_with_only_a_study_has_no_comparison(tmp_path):
 
 
 def test_a_task_without_a_floor_plan_has_no_map(tmp_path):
-    task = dataclasses.replace(tiny.task, floor_plan=None)
+    task = dataclasses.replace(tiny.task, appearance=Appearance())
     compare(task, {"SR1": Fixed("SR1")}, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
     assert headings(write_page(tmp_path / "s").read_text()) == ["Comparison", "To run it again"]
 
