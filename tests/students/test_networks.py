@@ -11,11 +11,11 @@ from cisr.students import CNN, MLP
 from cisr.students.networks import ObservationSpec, apply, initialise
 
 IMAGE = ObservationSpec(shape=(7, 6, 2))
-CNN = CNN(filters=(3, 4), kernel_size=3, hidden=(5,))
+SMALL_CNN = CNN(filters=(3, 4), kernel_size=3, hidden=(5,))
 
 
 compiled = jax.jit(apply, static_argnums=(0, 1))
-PARAMS = jax.jit(lambda key: initialise(key, CNN, IMAGE, 4))
+PARAMS = jax.jit(lambda key: initialise(key, SMALL_CNN, IMAGE, 4))
 
 
 def random_params(network, observation, n_outputs, seed=0):
@@ -32,7 +32,7 @@ def convolved(x, weight, bias, size, channels):
 
 
 def test_a_convolutional_student_computes_what_jax_calls_a_convolution():
-    params = random_params(CNN, IMAGE, 4)
+    params = random_params(SMALL_CNN, IMAGE, 4)
     images = np.random.default_rng(1).normal(size=(8, 7, 6, 2)).astype(np.float32)
     x, channels = images, 2
     for layer, filters in (("convolution0", 3), ("convolution1", 4)):
@@ -40,7 +40,7 @@ def test_a_convolutional_student_computes_what_jax_calls_a_convolution():
         channels = filters
     assert x.shape == (8, 3, 2, 4)
     x = np.maximum(x.reshape(8, -1) @ params["hidden0.weight"] + params["hidden0.bias"], 0)
-    outputs = compiled(CNN, IMAGE, params, images)
+    outputs = compiled(SMALL_CNN, IMAGE, params, images)
     np.testing.assert_allclose(
         outputs.policy, x @ params["policy.weight"] + params["policy.bias"], rtol=1e-4, atol=1e-3
     )
@@ -126,10 +126,10 @@ def test_a_perceptron_flattens_what_it_sees():
 
 @pytest.mark.parametrize("observation", [ObservationSpec(shape=(), n_values=9), ObservationSpec(shape=(8,))])
 def test_a_convolutional_student_without_an_image_is_refused(observation):
-    with pytest.raises(ConfigError, match=r"needs images .* use a MLP"):
-        initialise(jax.random.key(0), CNN, observation, 4)
+    with pytest.raises(ConfigError, match=r"needs images .* use an MLP"):
+        initialise(jax.random.key(0), SMALL_CNN, observation, 4)
 
 
 def test_convolutions_that_leave_nothing_of_the_image_are_refused():
     with pytest.raises(ConfigError, match=r"2 convolutions of size 3 leave nothing of an image of shape \(4, 9, 1\)"):
-        initialise(jax.random.key(0), CNN, ObservationSpec(shape=(4, 9, 1)), 4)
+        initialise(jax.random.key(0), SMALL_CNN, ObservationSpec(shape=(4, 9, 1)), 4)

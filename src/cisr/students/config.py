@@ -127,7 +127,7 @@ class StudentConfig:
         counts = ("n_envs", "n_steps", "n_minibatches", "n_epochs", "rounds_per_unit", "updates_per_round")
         for name in (*counts, "n_candidates"):
             keep(self, **{name: check_whole(f"A student's {name}", getattr(self, name))})
-        check_kind("A student's network", self.network, (MLP, CNN), "a MLP or a CNN")
+        check_kind("A student's network", self.network, (MLP, CNN), "an MLP or a CNN")
         for name in ("deterministic", "bootstrap_time_limit"):
             check_kind(f"A student's {name}", getattr(self, name), bool, "True or False")
         for name in Hyperparameters._fields:

@@ -111,7 +111,7 @@ def _layer_shapes(
         if len(observation.shape) != 3:
             raise ConfigError(
                 f"A convolutional student needs images (height, width, channels); the environment shows arrays of "
-                f"shape {observation.shape}: use a MLP."
+                f"shape {observation.shape}: use an MLP."
             )
         height, breadth, channels = observation.shape
         for i, filters in enumerate(network.filters):
