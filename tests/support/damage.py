@@ -20,12 +20,13 @@ from typing import Any
 import tiny
 
 from cisr import Fixed, Store, Study, compare
+from cisr.core.callback import Callback, ignore
 from cisr.core.errors import CisrError, described
 from cisr.experiments.search import random_teacher
 from cisr.store.check import check
 from cisr.store.checksums import LARGEST_SUM, checksum
 from cisr.store.schema import TABLES, columns_of
-from cisr.training import Checkpoint
+from cisr.training import BatchProgress, Checkpoint
 from cisr.view.contents import read
 from cisr.view.page import write_page
 
@@ -49,9 +50,9 @@ class Patient:
         stores = {name: folder / name / NAME for name in ("finished", "killed")}
         n_units = 0
 
-        def kill_once(batch: Any, event: Any) -> None:
+        def kill_once(heard: Any) -> None:
             nonlocal n_units
-            n_units += isinstance(event, Checkpoint)
+            n_units += isinstance(heard, BatchProgress) and isinstance(heard.event, Checkpoint)
             if n_units == 5 and not stores["killed"].exists():
                 shutil.copytree(stores["finished"].parent, stores["killed"].parent)
 
@@ -218,12 +219,12 @@ def harm(path: Path, chance: random.Random) -> str:
     return f"{file.name}: bit {bit} of byte {place} of {len(content)} flipped"
 
 
-def run(path: Path) -> Any:
+def run(path: Path, callback: Callback = ignore) -> Any:
     """The commands that made the store, once more."""
     with Store(path) as store:
         teaching = dataclasses.replace(TASK.training.teaching, n_initial=2, n_rounds=0, class_size=1)
-        study = Study(TASK, teacher=random_teacher, teaching=teaching, store=store, execution=tiny.HERE).run()
-        comparison = compare(TASK, CURRICULA, n_students=2, store=store, execution=tiny.HERE)
+        study = Study(TASK, teacher=random_teacher, teaching=teaching, store=store, execution=tiny.HERE).run(callback)
+        comparison = compare(TASK, CURRICULA, n_students=2, store=store, execution=tiny.HERE, callback=callback)
         return study.best_policy, study.trials, study.transcripts, comparison.to_json(), comparison.transcripts
 
 
