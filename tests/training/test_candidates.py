@@ -210,9 +210,9 @@ def test_failures_and_rescues_of_evaluations_are_training_s(backend):
     tried = unit(2, deployment(failures=3, rescues=5), failures=10, rescues=20)
     assert transcript(unit(1, failures=1, rescues=2), tried).training_failures == 14
     assert transcript(unit(1, failures=1, rescues=2), tried).rescues == 27
-    task = dataclasses.replace(
-        tiny.compiled, interventions=(*tiny.compiled.interventions, IDLE), safe_evaluation="idle", student=SEVERAL
-    )
+    interventions = (*tiny.compiled.interventions, IDLE)
+    task = dataclasses.replace(tiny.compiled, interventions=interventions, safe_evaluation="idle")
+    task = task.with_training(student=SEVERAL)
     (student,) = compare(
         task, {"SR1": Fixed("SR1")}, n_students=1, execution=Execution(backend=backend, n_workers=0)
     ).transcripts["SR1"]
