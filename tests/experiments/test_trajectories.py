@@ -81,7 +81,7 @@ def test_a_comparison_keeps_episodes_of_its_students_and_plays_nothing_twice(flo
         first = store.trajectories()
         names = [t.name for t in store.transcripts()]
         assert {name: len(episodes) for name, episodes in first.items()} == dict.fromkeys(names, N_EPISODES)
-        monkeypatch.setattr("cisr.experiments.trajectories.episodes", None)
+        monkeypatch.setattr("cisr.experiments.playing.episodes", None)
         compare(TASK, {"none": Fixed("none")}, n_students=2, store=store, execution=tiny.HERE)
         assert store.trajectories() == first
 

@@ -203,9 +203,7 @@ def test_an_environment_that_blocks_or_crashes_beside_training_ends_the_command_
 
 
 def test_a_renderer_that_crashes_after_training_takes_no_result_with_it(tmp_path, capfd, mischief, monkeypatch):
-    from cisr.view import film
-
-    monkeypatch.setattr(film, "check_film", lambda *given, **how: None)
+    monkeypatch.setattr("cisr.cli.comparing.check_film", lambda *given, **how: None)
     mischief("render", "crash")
     words = ("compare", "stubborn:task", "SR1", "--students", "1", "--store", str(tmp_path / "s"), "--workers", "1")
     assert ended(*words, "--video", str(tmp_path / "f.gif"), "--json", str(tmp_path / "j.json")) == 2
