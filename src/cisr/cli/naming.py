@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from cisr.core.errors import ConfigError
+from cisr.core.rewinds import read_rewind
 from cisr.core.task import Task
 from cisr.curricula import Bandit, CurriculumPolicy, load_policy, named_policy
 from cisr.experiments.publications import published_teachers
@@ -45,6 +45,6 @@ def _named(text: str, task: Task) -> CurriculumPolicy | None:
     """The curriculum that goes by this name; None where there is none."""
     if text == "bandit":
         return Bandit(task.choices)
-    if text in (*task.intervention_names, "none") or re.fullmatch(r"(Back|Incremental)-\d{1,9}", text):
+    if text in (*task.intervention_names, "none") or read_rewind(text):
         return named_policy(text, task.training.n_units)
     return published_teachers(task.name).get(text)

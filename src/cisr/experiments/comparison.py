@@ -7,7 +7,6 @@ intervention, the second are what the student does once the teacher is gone.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -184,7 +183,7 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
     def counted(yes: Sequence[bool]) -> Share:
         """Students of one teacher are not drawn one by one: their share has no exact interval."""
         found = share(sum(yes), len(yes))
-        return found if n_policies <= 1 else replace(found, low=math.nan, high=math.nan)
+        return found if n_policies <= 1 else replace(found, low=None, high=None)
 
     outcomes = finished[0][1].outcomes if finished else {}
     return Row(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 
 from cisr.core.errors import ConfigError
 from cisr.core.publication import Published
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy, policy_from_json
-
-PUBLICATIONS = {
-    "frozen-lake": "cisr.tasks.frozen_lake.publication:FROZEN_LAKE",
-    "lunar-lander": "cisr.tasks.lunar_lander.publication:LUNAR_LANDER",
-}
+from cisr.tasks import BUILT_IN, entry_of
 
 
 def publication(task: Task) -> Published:
     """What the paper says of a task and its students."""
     published = _published(task.name)
     if published is None:
-        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {', '.join(PUBLICATIONS)}.")
+        known = ", ".join(filter(_published, BUILT_IN))
+        raise ConfigError(f"The paper has no table for '{task.name}': choose one of {known}.")
     kind = task.training.student_kind
     if published.students and kind not in published.students:
         raise ConfigError(
@@ -38,8 +34,4 @@ def published_teachers(task: str) -> Mapping[str, CurriculumPolicy]:
 
 
 def _published(task: str) -> Published | None:
-    if task not in PUBLICATIONS:
-        return None
-    module, _, name = PUBLICATIONS[task].partition(":")
-    published: Published = getattr(importlib.import_module(module), name)
-    return published
+    return entry_of(task).published if task in BUILT_IN else None

@@ -73,4 +73,4 @@ def summarise(
     if not scores:
         return None, None
     scores += [min(scores) if worst is None else worst] * (len(transcripts) - len(scores))
-    return float(np.mean(scores)), standard_error(scores) if len(scores) > 1 else None
+    return float(np.mean(scores)), standard_error(scores)
