@@ -23,7 +23,7 @@ TABLE = model_of(lake())
 
 def met(task, model=None, n_steps=600, seed=0):
     seen = excursions(task, seed, n_environments=max(n_steps // N_STEPS, 1), n_resets=n_steps // 20)
-    return disagreement(task, model or model_of(task), seen.ways, seen.starts)
+    return disagreement(task, model or model_of(task), seen.episodes, seen.starts)
 
 
 def test_environments_that_follow_their_models_are_not_accused():

@@ -44,7 +44,7 @@ def test_failing_pays_more_than_a_whole_episode_of_hints():
     horizon = 50
     states = np.random.default_rng(0).normal(size=(100, 2))
     turns = tuple(RecordedStep(action=0, reward=0.0, state=state, rescued=False, put_to=None) for state in states)
-    pay = hostile_reward([Episode(seed=0, start=states[0], turns=turns, danger=None)], horizon)
+    pay = hostile_reward([Episode(seed=0, start=states[0], steps=turns, danger=None)], horizon)
     failure, hint = pay(transition([0.0, 0.0], failed=True))[0], pay(transition([1e9, 1e9], rescued=True))[0]
     assert failure > 1.9 * horizon * hint > 0
 
