@@ -435,3 +435,12 @@ def test_every_public_name_is_there_and_every_command_says_of_itself_what_the_li
     assert all(getattr(package, name) is not None for name in package.__all__)
     listed = typer.main.get_command(app).commands
     assert all(command.help for command in listed.values()) and list(listed) == list(COMMANDS)
+
+
+def test_every_command_can_be_loaded_without_gymnasium():
+    code = (
+        "import importlib, sys; sys.modules['gymnasium'] = None  # as on a machine for compiled students\n"
+        "import pkgutil, cisr.cli\n"
+        "for module in pkgutil.iter_modules(cisr.cli.__path__): importlib.import_module(f'cisr.cli.{module.name}')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

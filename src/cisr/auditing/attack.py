@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from cisr.auditing.counterexample import Counterexample, replay
 from cisr.auditing.falsification import Attack, Falsification, Training, upper_bound
 from cisr.auditing.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
 from cisr.auditing.progress import AuditProgress
+from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
 from cisr.auditing.verdict import check_attackers, check_budget, check_confidence
 from cisr.cmdp.answers import check_environment
 from cisr.core.callback import Callback, ignore
@@ -26,9 +26,6 @@ from cisr.core.intervention import Intervention
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task
 from cisr.training.setup import choose_backend
-
-if TYPE_CHECKING:
-    from cisr.auditing.trained import Trained
 
 BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
@@ -66,16 +63,13 @@ def falsify(
     horizon = task.horizon_under(under)
     notes: list[str] = []
     trained: Trained | None = None
-    if "trained" in names:
-        from cisr.auditing import trained as training  # brings in jax
-
-        if obstacle := training.obstacle_to_training(task):
-            names.remove("trained")
-            notes.append(f"no attacker was trained: {obstacle}")
+    if "trained" in names and (obstacle := obstacle_to_training(task)):
+        names.remove("trained")
+        notes.append(f"no attacker was trained: {obstacle}")
     _check_actions(task, names)
     share = _share(budget, names, horizon)
     if "trained" in names:
-        trained = training.train_attacker(
+        trained = train_attacker(
             task,
             under,
             budget=int(budget * TRAINING_SHARE),

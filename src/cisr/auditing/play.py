@@ -9,20 +9,20 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import gymnasium
 import numpy as np
 
-from cisr.cmdp.answers import check_environment
 from cisr.cmdp.episodes import outcome_of
-from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.checks import shown
 from cisr.core.errors import CisrError, ConfigError, TaskError, words_of
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
+
+if TYPE_CHECKING:
+    import gymnasium
 
 Script = Callable[[np.ndarray], Any]
 """script(state (d,)) -> action: a worst case that the user has in mind."""
@@ -120,12 +120,14 @@ class Arena:
     """One environment of a task under one intervention, to play whole episodes in. Use it as a context."""
 
     def __init__(self, task: Task, intervention: Intervention) -> None:
+        from cisr.cmdp import answers, gymnasium  # finite tasks are audited without Gymnasium
+
         self._task = task
         self.intervention = intervention
         self.env = task.make_env()
-        check_environment(self.env)
+        answers.check_environment(self.env)
         self.space = self.env.action_space
-        self._cmdp = InducedCMDPs(task, intervention, [self.env])
+        self._cmdp = gymnasium.InducedCMDPs(task, intervention, [self.env])
 
     def __enter__(self) -> Arena:
         return self

@@ -20,6 +20,7 @@ from cisr.core.task import Task
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, Share, estimate, share
 from cisr.store import Store, owner_of
+from cisr.store.load_student import load_student
 from cisr.training import Deployment, Transcript
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ class Comparison:
         number = check_whole("The number of a student", number, 0, len(students) - 1)
         if self.kept is None:
             raise ConfigError("The comparison was kept in no file, and its students are gone: give `compare` a store.")
-        from cisr.store.load_student import load_student  # brings in jax
-
         with Store(self.kept.store, read_only=True) as store:
             return load_student(store, self.kept.task, students[number].name)
 

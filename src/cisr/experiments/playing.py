@@ -9,21 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gymnasium
 import numpy as np
 
 from cisr.cmdp.episodes import outcome_of
-from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
 from cisr.experiments.trajectories import Point, Trajectory
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
-from cisr.students.student import Student
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from cisr.students.student import Student
 
 Act = Callable[[Any], Any]
 """From an observation to an action."""
@@ -48,6 +50,8 @@ def play(
     task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0
 ) -> Iterator[PlayedStep]:
     """One episode in M_i, step by step; `env` is one that the task made."""
+    from cisr.cmdp.gymnasium import InducedCMDPs  # brings in gymnasium, which compiled students do without
+
     cmdp = InducedCMDPs(task, task.intervention(under), [env])
     observation = cmdp.seed([seed])[0]
     start = np.array(task.read_state(env))

@@ -146,9 +146,9 @@ def chance(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 def rank_chance(a: Sequence[float], b: Sequence[float]) -> float | None:
     """The same of ranks, where equal values share theirs: Mann and Whitney's test, exact with ties too."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([np.asarray(a, float), np.asarray(b, float)]))  # NaN where a value is none
+    values = np.concatenate([np.asarray(a, float), np.asarray(b, float)])
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[which] + 0 * values  # NaN where a value is none
     return chance(ranks[: len(a)], ranks[len(a) :])
 
 

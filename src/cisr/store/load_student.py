@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cisr.core.task import Task
 from cisr.store import Store
 from cisr.students.config import StudentConfig
-from cisr.students.student import Student
-from cisr.training.gymnasium import specs_of
+
+if TYPE_CHECKING:
+    from cisr.students.student import Student
 
 
 def load_student(store: Store, task: Task, name: str) -> Student:
@@ -24,8 +25,9 @@ class StoredStudent(NamedTuple):
 
     def ready(self, task: Task) -> Student:
         """To act; what it sees and does is asked of the task's environment."""
-        observation, distribution = specs_of(task)
-        return Student(self.config, observation, distribution.n_actions, self.params)
+        from cisr.training.gymnasium import student_on  # brings in jax and gymnasium
+
+        return student_on(task, self.config, self.params)
 
 
 def stored_student(store: Store, name: str) -> StoredStudent:

@@ -7,7 +7,8 @@ a unit boundary is an exact checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,6 +24,7 @@ from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
 from cisr.students.ppo import Learner, Rollout
 from cisr.students.program import program_for
+from cisr.students.student import Student
 from cisr.training.backend import Backend
 from cisr.training.env_groups import EnvGroups
 from cisr.training.records import Batch, Checkpoint, Event, Progress, TrainingSetup
@@ -45,6 +47,12 @@ def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
         f"Task '{task.name}' has the observation space {seen}: students see Box or Discrete(n) spaces; "
         f"wrap the environment in gymnasium.wrappers.FlattenObservation."
     )
+
+
+def student_on(task: Task, config: StudentConfig, params: Mapping[str, Any]) -> Student:
+    """A student with these weights, to act in the task's environment."""
+    observation, distribution = specs_of(task)
+    return Student(config, observation, distribution.n_actions, params)
 
 
 def train(

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gymnasium
 import numpy as np
-from gymnasium.error import DependencyNotInstalled
 from matplotlib import get_data_path
 from PIL import Image, ImageDraw, ImageFont
 
@@ -36,6 +34,9 @@ from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
 from cisr.view.plots import DANGER
 from cisr.view.words import end_in_words
+
+if TYPE_CHECKING:
+    import gymnasium
 
 SUFFIXES = (".gif", ".mp4")
 CELL_WIDTH, CAPTION = 320, 40
@@ -169,8 +170,6 @@ def median_student(group: Sequence[Transcript]) -> str | None:
 
 def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Task) -> Image.Image:
     """The cells side by side, each with its (curriculum, student) and how far it has come."""
-    from PIL import Image
-
     across = len(cells) if len(cells) <= 3 else math.ceil(math.sqrt(len(cells)))
     down = math.ceil(len(cells) / across)
     height = CAPTION + max(frame.picture.height for frame in cells)
@@ -198,6 +197,8 @@ def _said(frame: Frame, task: Task) -> tuple[str, str]:
 
 def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
     """An environment that draws itself."""
+    from gymnasium.error import DependencyNotInstalled
+
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
     try:
         env = task.make_env(render_mode="rgb_array")

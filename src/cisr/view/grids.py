@@ -118,10 +118,8 @@ def _wave(x: float, y: float, size: float) -> Markup:
 
 def paint(axes: Axes, grid: Grid) -> None:
     """With matplotlib: the first tile is centred at (0.5, 0.5), y grows downwards."""
-    from matplotlib.colors import to_rgb
-
     height, width = len(grid.plan), grid.width
-    tiles = np.array([to_rgb(fill) for fill in grid.fills]).reshape(height, width, 3)
+    tiles = np.array([list(bytes.fromhex(fill[1:])) for fill in grid.fills], np.uint8).reshape(height, width, 3)
     axes.imshow(tiles, extent=(0, width, height, 0), interpolation="nearest")
     thin = 0.8 if width <= LETTERED else 0.15
     axes.hlines(range(height + 1), 0, width, color=EDGE, linewidth=thin)

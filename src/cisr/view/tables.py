@@ -8,16 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cisr.core.publication import PublishedRow
 from cisr.experiments.comparison import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
-from cisr.experiments.reproduce import Reproduction
 from cisr.experiments.reproduced import PAPERS_NUMBERS, ReproducedRow
 from cisr.experiments.statistics import Estimate, Share
 from cisr.view import words
 from cisr.view.words import counted, fixed, interval, missing, p_value, students_in_words
+
+if TYPE_CHECKING:
+    from cisr.experiments.reproduce import Reproduction
 
 T = TypeVar("T")
 LATEX = {

@@ -19,7 +19,6 @@ from cisr.experiments.bench.work import Work
 from cisr.students.config import student_of
 from cisr.system.compilation import accelerator_bytes
 from cisr.training.classroom import MOST_WORKERS
-from cisr.training.gymnasium import specs_of
 
 STUDENTS_FOR_A_CORE, STUDENTS_FOR_AN_ACCELERATOR = 4, 256
 MOST_REPETITIONS, LONGEST = 1_000, 86_400.0
@@ -55,6 +54,8 @@ def bench(
     if not measured:
         raise ConfigError(" ".join(reasons.values()) or "There is no backend to measure: name at least one.")
     if measured != ["compiled"]:
+        from cisr.training.gymnasium import specs_of  # brings in gymnasium
+
         specs_of(task)  # what is wrong with its environment is said before anything is started
     for reason in reasons.values():
         say(reason)
