@@ -363,3 +363,10 @@ def test_rounds_keep_what_the_teacher_proposed_and_was_told():
         first, second = store.trials("study")
         assert (first.told, first.score, first.sem, first.model) == (True, 5.5, None, {})
         assert (second.told, second.score, second.model) == (False, None, {"noise": 0.1})
+
+
+def test_settings_of_earlier_stores_go_by_todays_names(tmp_path):
+    with Store(tmp_path / "s") as store:
+        store.record({"lane": "compiled", "student": "perceptron"})
+        found = store.settings()
+    assert (found["backend"], found["student"]) == ("compiled", "mlp") and "lane" not in found

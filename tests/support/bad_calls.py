@@ -149,8 +149,6 @@ def _calls() -> list[Call]:
         add(f"Execution(batch={batch!r})", lambda b=batch: cisr.Execution(batch=b), "give a whole number")
     for workers in (-1, 0.5, "x", 10**9):
         add(f"Execution(n_workers={workers!r})", lambda w=workers: cisr.Execution(n_workers=w), "give a whole number")
-    backend = cisr.Execution(backend=3)  # type: ignore[arg-type]
-    add("compare(backend=3)", lambda: _compare(execution=backend), "give auto, gymnasium or compiled")
     add("compare(execution=2)", lambda: _compare(execution=2), "give a cisr.Execution")
     add("compare(evaluate_safely=None)", lambda: _compare(evaluate_safely=None), "give True or False")
     add("compare(name=3)", lambda: _compare(name=3), "give a text")
@@ -162,6 +160,33 @@ def _calls() -> list[Call]:
     add("Study(execution=2)", lambda: cisr.Study(tiny.task, execution=2), "give a cisr.Execution")
     add("Study(teacher='GP')", lambda: cisr.Study(tiny.task, teacher="GP"), "give a function")
     add("Study(score=3)", lambda: cisr.Study(tiny.task, score=3), "give a function")
+    add("Study(name=[])", lambda: cisr.Study(tiny.task, name=[]), "give a text")
+    add("Study(teacher that makes none)", cisr.Study(tiny.task, teacher=lambda *_: None).run, "give a cisr.Teacher")
+    for wrong in (1, "x"):
+        add(
+            f"Study.run({wrong!r})", lambda w=wrong: cisr.Study(tiny.task).run(w), "give a function of a progress event"
+        )
+        add(f"compare(callback={wrong!r})", lambda w=wrong: _compare(callback=w), "of a progress event")
+    for store in (1, [], 3.5):
+        add(
+            f"Study(store={store!r})",
+            cisr.Study(tiny.task, store=store).run,
+            "give the path of a file",
+            cisr.StoreError,
+        )
+        add(f"compare(store={store!r})", lambda s=store: _compare(store=s), "give the path of a file", cisr.StoreError)
+    for points in ("x", -1, (1,)):
+        add(f"Teaching(initial={points!r})", lambda p=points: tiny.teaching(initial=p), "give a tuple of points")
+    for priors in ("x", 1, ((1,),), ((1, -1),)):
+        add(f"Teaching(hyperpriors={priors!r})", lambda p=priors: tiny.teaching(hyperpriors=p), "(mean, variance)")
+    for backend in ([], -1, "x", None):
+        add(f"Execution(backend={backend!r})", lambda b=backend: cisr.Execution(backend=b), "give auto, gymnasium or")
+    add("InducedCMDP(1, 'x')", lambda: cisr.InducedCMDP(1, "x"), "give a cisr.Task")
+    add("InducedCMDP(task, 1)", lambda: cisr.InducedCMDP(tiny.task, 1), "give a name, or a cisr.Intervention")
+    add("load_student(1, …)", lambda: cisr.load_student(1, tiny.task, "x"), "give a cisr.Store")
+    add("save_policy(1, …)", lambda: cisr.save_policy(1, "p.json"), "give a curriculum policy")
+    for task in (None, "frozen-lake"):
+        add(f"check_task({task!r})", lambda t=task: cisr.check_task(t), "give a cisr.Task")
     add("get_task(5)", lambda: cisr.get_task(5), "give a text")
     add("get_task(scale)", lambda: cisr.get_task("frozen-lake", "tiny"), "give one of paper, quick")
     add("get_task(student=PPO)", lambda: cisr.get_task("frozen-lake", student="PPO"), "choose one of")
@@ -173,6 +198,9 @@ def _calls() -> list[Call]:
         from cisr.auditing import audit
 
         return audit(**{"task": tiny.task, **options})
+
+    add("audit(backend='x')", lambda: audit(backend="x"), "give auto, gymnasium or compiled")
+    add("audit(callback=1)", lambda: audit(callback=1), "of a progress event")
 
     add("audit(task='x')", lambda: audit(task="x"), "give a cisr.Task")
     add("audit(interventions='SR1')", lambda: audit(interventions="SR1"), "give a list or tuple of names")

@@ -114,18 +114,7 @@ suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env
 
 def hungry_jax_env():
     """A lake that takes more memory than any machine has, while the variable HUNGRY is set."""
-    from dataclasses import dataclass
-
-    import jax.numpy as jnp
-
-    from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv
-
-    @dataclass(frozen=True)
-    class HungryJaxEnv(LakeJaxEnv):
-        def step(self, parameters, state, action, u):
-            return super().step(parameters, state, action, jnp.sort(u, axis=-1)[..., :1])
-
-    return HungryJaxEnv(_quick.jax_env().lake, n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
+    return dataclasses.replace(_quick.jax_env(), n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
 
 
 hungry = dataclasses.replace(compiled, name="hungry-lake", jax_env=hungry_jax_env)

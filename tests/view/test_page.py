@@ -366,3 +366,9 @@ def test_latex_and_sentences():
     assert latex("50 % of {a_b}\\") == r"50 \% of \{a\_b\}\textbackslash{}"
     assert in_words({"kind": "schedule", "interventions": ["SR1", "SR1", "HR"]}) == "SR1 for 2 units, then HR."
     assert in_words({"kind": "own", "x": 1}) == '{"kind": "own", "x": 1}'
+
+
+def test_a_curriculum_under_a_label_of_ones_own_is_a_file_of_the_commands(tmp_path):
+    curricula = {"my baseline": Fixed("SR1"), "SR1": Fixed("SR1")}
+    compare(tiny.task, curricula, n_students=1, store=tmp_path / "s", execution=tiny.HERE)
+    assert "cisr compare package.module:task 'my baseline.json' SR1" in said(write_page(tmp_path / "s").read_text())

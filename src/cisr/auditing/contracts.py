@@ -21,7 +21,7 @@ from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array, Intervention, Place
 from cisr.core.seeding import check_seed, derive_seed, generator
-from cisr.core.task import Move, Task, standing
+from cisr.core.task import Move, Task, check_task_given, standing
 from cisr.system.interrupts import interrupts_told_apart, users_errors
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ def check_task(
       cannot be made equal, a line in the log says that this was left out);
     - nothing else moves the environment: neither reading its state nor another environment's steps.
     """
+    check_task_given(task)
     seed, n_steps = check_seed(seed), check_whole("The number of steps", n_steps)
     found: dict[str, ContractViolation] = {}
     try:

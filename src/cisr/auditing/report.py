@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cisr.auditing.exact import ExactAudit, exact_audit
 from cisr.auditing.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
 from cisr.cmdp.finite import model_of
-from cisr.core.callback import Callback, ignore
+from cisr.core.callback import Callback, check_callback, ignore
 from cisr.core.checks import check_names
 from cisr.core.intervention import NONE
 from cisr.core.seeding import check_seed
@@ -21,6 +21,7 @@ from cisr.system.interrupts import interrupts_told_apart
 from cisr.training import STEP_TIMEOUT
 from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
 from cisr.training.classroom import check_workers
+from cisr.training.execution import check_backend
 
 if TYPE_CHECKING:
     from cisr.auditing.contracts import ContractViolation
@@ -143,6 +144,8 @@ def audit(
     confidence, seed, budget = check_confidence(confidence), check_seed(seed), check_budget(budget)
     check_workers(n_workers)
     check_attackers(attackers)
+    check_callback(callback)
+    check_backend(backend)
     attack = {
         "confidence": confidence,
         "seed": seed,

@@ -8,8 +8,9 @@ import gymnasium
 import numpy as np
 
 from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.core.checks import check_kind
 from cisr.core.intervention import Intervention
-from cisr.core.task import Task
+from cisr.core.task import Task, check_task_given
 
 
 class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -27,6 +28,8 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, task: Task, intervention: str | Intervention = "none", **env_options: Any) -> None:
+        check_task_given(task)
+        check_kind("The intervention", intervention, (str, Intervention), "a name, or a cisr.Intervention")
         super().__init__(task.make_env(**env_options))
         chosen = task.intervention(intervention) if isinstance(intervention, str) else intervention
         self._cmdp = InducedCMDPs(task, chosen, [self.env])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from cisr.core.checks import check_function
 
 
 class ProgressEvent:
@@ -17,3 +20,7 @@ Callback = Callable[[ProgressEvent], None]
 
 def ignore(event: ProgressEvent) -> None:
     """The callback of those who do not want to know."""
+
+
+def check_callback(callback: Any) -> None:
+    check_function("The callback", callback, "of a progress event")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,7 +42,8 @@ class Teaching:
     n_initial: int = 5
     """Curriculum policies tried before the teacher's model takes over."""
     initial: tuple[Mapping[str, float | str], ...] = ()
-    """The first of these, as points of the search space; the others are random."""
+    """The first policies of the paper's teacher, as points of the search space; the others are random. Ours begins with
+    the interventions in turn."""
     n_rounds: int = 25
     """Curriculum policies that the model chooses."""
     at_once: int = 1
@@ -67,6 +68,18 @@ class Teaching:
                 keep(self, **{which: _checked_range(which, given)})
         if self.teacher not in ("top-two", "gp-ucb"):
             raise ConfigError(f"The teacher is {shown(self.teacher)}: give 'top-two' or 'gp-ucb'.")
+        if not _all(self.initial, lambda point: isinstance(point, Mapping)):
+            raise ConfigError(f"initial is {shown(self.initial)}: give a tuple of points, each a dictionary by name.")
+        if self.hyperpriors is not None and not _all(self.hyperpriors, _is_prior):
+            raise ConfigError(f"hyperpriors is {shown(self.hyperpriors)}: give a tuple of (mean, variance), or None.")
+
+
+def _all(given: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(given, tuple | list) and all(map(fits, given))
+
+
+def _is_prior(given: Any) -> bool:
+    return _all(given, lambda number: isinstance(number, int | float) and number > 0) and len(given) == 2
 
 
 def _checked_range(which: str, given: Any) -> tuple[float, float]:

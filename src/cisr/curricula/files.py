@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cisr.core.errors import ConfigError
-from cisr.curricula.base import CurriculumPolicy
+from cisr.curricula.base import CurriculumPolicy, check_policy
 from cisr.curricula.patient import Patient
 from cisr.curricula.policies import Bandit, Fixed, Schedule, Switching, Threshold
 from cisr.system.files import read_json, write_text
@@ -40,6 +40,7 @@ def load_policy(path: Path | str) -> CurriculumPolicy:
 
 
 def save_policy(policy: CurriculumPolicy, path: Path | str) -> None:
+    check_policy(str(path), policy)
     write_text(path, json.dumps(policy.to_json(), indent=2) + "\n")
 
 

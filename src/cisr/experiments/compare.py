@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cisr.core.callback import Callback, ignore
+from cisr.core.callback import Callback, check_callback, ignore
 from cisr.core.checks import MOST_STUDENTS, check_in_all, check_kind, check_text, check_whole
 from cisr.core.errors import ConfigError
 from cisr.core.seeding import check_seed
@@ -52,6 +52,7 @@ def compare(
         check_policy(check_text("The label of a curriculum", label), policy)
     n_students, seed = check_n_students(n_students, len(curricula)), check_seed(seed)
     check_kind("The execution", execution, Execution, "a cisr.Execution")
+    check_callback(callback)
     setup = make_setup(
         task, backend=execution.backend, evaluate_safely=evaluate_safely, deploy_each_unit=deploy_each_unit
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cisr.core.checks import check_whole
+from cisr.core.checks import check_text, check_whole
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.experiments.differences import Difference, against_the_others
@@ -103,7 +103,7 @@ class Comparison:
 
         >>> action = comparison.student("SR1", 0).predict(observation)  # doctest: +SKIP
         """
-        if curriculum not in self.transcripts:
+        if check_text("The curriculum", curriculum) not in self.transcripts:
             known = ", ".join(self.transcripts)
             raise ConfigError(f"The comparison has no curriculum '{curriculum}': choose one of {known}.")
         students = self.transcripts[curriculum]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from cisr.core.callback import Callback, ignore
+from cisr.core.callback import Callback, check_callback, ignore
 from cisr.core.checks import MOST_STUDENTS, check_whole
 from cisr.core.publication import Published
 from cisr.core.seeding import check_seed
@@ -128,6 +128,7 @@ def reproduce(
     callback: Callback = ignore,
 ) -> Reproduction:
     """Train the teachers, evaluate what they found beside the baselines, and sum up as the paper does."""
+    check_callback(callback)
     n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     paper = publication(task)

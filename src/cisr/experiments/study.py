@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cisr.core.callback import Callback, ProgressEvent, ignore
-from cisr.core.checks import check_function, check_in_all, check_kind
+from cisr.core.callback import Callback, ProgressEvent, check_callback, ignore
+from cisr.core.checks import check_function, check_in_all, check_kind, check_text
 from cisr.core.errors import NobodyFinished, StoreError
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task, check_task_given
@@ -103,7 +103,7 @@ class Study:
         check_kind("The execution", execution, Execution, "a cisr.Execution")
         self.task = task
         self._teaching = task.training.teaching
-        self.name = name
+        self.name = check_text("The name of a study", name)
         self.seed = check_seed(seed)
         check_in_all(self._teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(task)
@@ -123,6 +123,7 @@ class Study:
 
     def run(self, callback: Callback = ignore) -> StudyResult:
         """Go on until all policies are tried. The callback hears what happens in the classroom, and of each trial."""
+        check_callback(callback)
         with opened(self._store) as store:
             (result,) = run_together([self], store, self._execution, callback)
         return result
@@ -179,7 +180,9 @@ class Study:
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
         observed = [self.setup.observe(unit) for student in first for unit in student.units]
-        return self._make_teacher(search_space(self.task, observed), derive_seed(self.seed, self.name))
+        made = self._make_teacher(search_space(self.task, observed), derive_seed(self.seed, self.name))
+        check_kind("What the teacher of a study makes", made, Teacher, "a cisr.Teacher")
+        return made
 
     @property
     def _probes(self) -> list[Parameters]:

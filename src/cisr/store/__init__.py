@@ -29,7 +29,7 @@ from cisr.store.nonsense import nonsense
 from cisr.store.place import real_path
 from cisr.store.register import KeepsStudents
 from cisr.store.rows import as_json, owner_of
-from cisr.store.schema import EARLIER_NAMES
+from cisr.store.schema import EARLIER_NAMES, EARLIER_STUDENTS
 from cisr.store.weights import Weights, file_name
 
 __all__ = ["Store", "StoredTrial", "opened", "owner_of"]
@@ -75,7 +75,10 @@ class Store(KeepsStudents, KeepsFindings):
     def settings(self) -> dict[str, Any]:
         """Those of the whole store."""
         rows = self._db.named_rows("settings")
-        return {EARLIER_NAMES.get(row["name"], row["name"]): json.loads(row["value"]) for row in rows}
+        found = {EARLIER_NAMES.get(row["name"], row["name"]): json.loads(row["value"]) for row in rows}
+        if "student" in found:
+            found["student"] = EARLIER_STUDENTS.get(found["student"], found["student"])
+        return found
 
     def runs(self) -> dict[str, dict[str, Any]]:
         """The studies and comparisons by name: the seed of each and all else that defines it."""

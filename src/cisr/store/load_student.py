@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cisr.core.task import Task
+from cisr.core.checks import check_kind, check_text
+from cisr.core.task import Task, check_task_given
 from cisr.store import Store
 from cisr.students.config import StudentConfig
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 def load_student(store: Store, task: Task, name: str) -> Student:
     """A student of a store, ready to act: `load_student(store, task, "compare/SR1/000")`."""
-    return stored_student(store, name).ready(task)
+    check_kind("The store", store, Store, "a cisr.Store")
+    check_task_given(task)
+    return stored_student(store, check_text("The name of a student", name)).ready(task)
 
 
 class StoredStudent(NamedTuple):

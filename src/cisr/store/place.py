@@ -23,6 +23,8 @@ PATIENCE, TRIES = 0.01, 20
 
 def real_path(path: Path | str) -> Path:
     """The file that a store is kept in, wherever links lead; one line for what cannot be one."""
+    if not isinstance(path, str | os.PathLike):
+        raise StoreError(f"A store cannot be {path!r}: give the path of a file, or a cisr.Store.")
     given = os.fspath(path)
     if given in ("", ".", ":memory:") or given.startswith("file:") or "\0" in given:
         raise StoreError(f"A store cannot be {given!r}: give the path of a file; in Python, Store(None) is in memory.")

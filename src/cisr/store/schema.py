@@ -45,6 +45,8 @@ TABLES = {
 
 EARLIER_NAMES = {"lane": "backend", "scenery": "state plot"}
 """Of settings, in stores made before 0.2."""
+EARLIER_STUDENTS = {"perceptron": "mlp"}
+"""What kinds of students were called in them."""
 
 TIMES = "seconds"
 """The one column that differs between two runs of the same work. Of it a row's checksum knows the type alone."""

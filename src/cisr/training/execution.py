@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cisr.core.checks import MOST_STUDENTS, check_whole, keep
+from cisr.core.checks import MOST_STUDENTS, check_whole, keep, shown
+from cisr.core.errors import ConfigError
 from cisr.training.classroom import check_workers
 from cisr.training.watch import STEP_TIMEOUT, check_step_timeout
+
+
+def check_backend(backend: Any) -> None:
+    if backend not in ("auto", "gymnasium", "compiled"):
+        raise ConfigError(f"The backend is {shown(backend)}: give auto, gymnasium or compiled.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,7 @@ class Execution:
     this machine."""
 
     def __post_init__(self) -> None:
+        check_backend(self.backend)
         check_workers(self.n_workers)
         keep(self, step_timeout=check_step_timeout(self.step_timeout))
         if self.batch is not None:

@@ -9,7 +9,7 @@ from cisr.core.checks import check_kind
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.training.apart import rehearse
-from cisr.training.execution import Execution
+from cisr.training.execution import Execution, check_backend
 from cisr.training.records import TrainingSetup, UnitLog, default_observe
 
 
@@ -43,8 +43,7 @@ def rehearse_setup(setup: TrainingSetup, execution: Execution) -> None:
 
 def choose_backend(task: Task, backend: str) -> Literal["gymnasium", "compiled"]:
     """`auto` is the compiled backend where the task has a JAX environment."""
-    if backend not in ("auto", "gymnasium", "compiled"):
-        raise ConfigError(f"The backend is '{backend}': give auto, gymnasium or compiled.")
+    check_backend(backend)
     if backend == "compiled" and task.jax_env is None:
         raise ConfigError(f"Task '{task.name}' has no JAX environment: use the gymnasium backend.")
     return "gymnasium" if backend == "gymnasium" or task.jax_env is None else "compiled"

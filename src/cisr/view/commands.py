@@ -68,7 +68,7 @@ def by_name(contents: Contents, group: Group) -> bool:
     known = published_teachers(str(contents.settings.get("task"))).get(group.label)
     rewind = read_rewind(group.label)
     return (
-        group.curriculum.get("kind") in ("none", "bandit", "fixed")
+        group.label == group.curriculum.get("intervention", group.curriculum.get("kind"))  # fixed, none, bandit
         or (rewind is not None and rewind.grows)
         or (known is not None and known.to_json() == group.curriculum)
     )
