@@ -50,7 +50,7 @@ run: $(VENV)/core
 	$(BIN)/cisr report $(RUNS)/frozen-lake.sqlite
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 coverage: $(VENV)/dev
 	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term --cov-report xml

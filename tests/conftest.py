@@ -1,5 +1,6 @@
 import functools
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,16 @@ def box2d():
     pytest.importorskip("Box2D", reason="Lunar Lander needs Box2D: pip install 'cisr[lander]'")
 
 
+@pytest.fixture
+def flown(flown_once, tmp_path_factory):
+    """A store of one's own with landers that hardly know anything, two under a published teacher, two under none."""
+    own = tmp_path_factory.mktemp("flown") / "own"
+    shutil.copytree(flown_once.parent, own)
+    return own / flown_once.name
+
+
 @pytest.fixture(scope="session")
-def flown(box2d, tmp_path_factory):
-    """A store with landers that hardly know anything, two under a published teacher and two under none."""
+def flown_once(box2d, tmp_path_factory):
     import tiny
 
     from cisr import Fixed, compare

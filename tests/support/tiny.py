@@ -114,7 +114,15 @@ suicidal = dataclasses.replace(task, name="suicidal-lake", make_env=suicidal_env
 
 def hungry_jax_env():
     """A lake that takes more memory than any machine has, while the variable HUNGRY is set."""
-    return dataclasses.replace(_quick.jax_env(), n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
+    import jax.numpy as jnp
+
+    from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv
+
+    class HungryJaxEnv(LakeJaxEnv):
+        def step_env(self, u, state, action, params):
+            return super().step_env(jnp.sort(u, axis=-1)[..., :1], state, action, params)
+
+    return HungryJaxEnv(_quick.jax_env().lake, n_step_uniforms=10**13 if "HUNGRY" in os.environ else 1)
 
 
 hungry = dataclasses.replace(compiled, name="hungry-lake", jax_env=hungry_jax_env)
