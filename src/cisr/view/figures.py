@@ -53,7 +53,7 @@ def learning_figure(comparison: Comparison, *paths: Path) -> None:
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, plot in zip(figure.subplots(1, 2), plots, strict=False):
         paint(axes, plot)
-    figure.suptitle(f"{comparison.title}, {where}, mean ± standard error over students")
+    figure.suptitle(f"{comparison.title}\n{where}, mean ± standard error over students", fontsize=11)
     _save(figure, paths)
 
 
