@@ -27,7 +27,7 @@ $(BIN)/python:
 $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	@$(INSTALL) --only-binary :all: --editable '.[lander]' 2>/dev/null || \
-		echo "Without Lunar Lander: there is no wheel of Box2D for this Python. All else works."
+		echo "There is no wheel of Box2D for this Python: Lunar Lander runs on its compiled twin. All else works."
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
@@ -41,7 +41,7 @@ $(VENV)/docs: $(VENV)/core
 run: $(VENV)/core
 	$(BIN)/cisr train frozen-lake --scale quick --store $(RUNS)/frozen-lake.sqlite \
 		--curriculum $(RUNS)/optimized.json
-	$(BIN)/cisr compare frozen-lake $(RUNS)/optimized.json SR1 SR2 HR bandit none --students 20 --scale quick \
+	$(BIN)/cisr compare frozen-lake $(RUNS)/optimized.json SR1 SR2 HR HA bandit none --students 20 --scale quick \
 		--deploy-each-unit --store $(RUNS)/frozen-lake.sqlite --figure $(RUNS)/frozen-lake.png \
 		--json $(RUNS)/frozen-lake.json
 	@echo "This was the quick scale: the paper's lake, our students with a small network, our teacher."

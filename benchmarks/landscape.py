@@ -69,10 +69,10 @@ def students_of(task: Task, students: list[StudentSpec]) -> Iterator[tuple[str, 
             for k, unit in enumerate(event.records):
                 assert unit is not None, event.errors[k]
                 met[k].append(unit.log.intervention)
-                rescues[k] += unit.log.total_rescues
+                rescues[k] += unit.log.total_rescues or 0
         elif isinstance(event, Graduation):
             for k, (student, deployment) in enumerate(zip(students, event.deployments, strict=True)):
-                assert deployment is not None, event.errors[k]
+                assert deployment is not None and deployment.success is not None, event.errors[k]
                 stages = " ".join(f"{name}*{len(list(run))}" for name, run in itertools.groupby(met[k]))
                 yield (
                     student.name,

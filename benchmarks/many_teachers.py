@@ -6,7 +6,8 @@
 Every teacher has the same number of students to learn from (`--students`); its curriculum is then tried on `--fresh`
 new ones, and so is each baseline, once for each teacher. One value for each teacher, so tests count teachers. The
 paper's teacher begins with 10 random policies, ours as in the task. `--patience N` has ours search curricula in which
-students start anew. Nothing is kept but `--json`.
+students start anew. With `--store FILE` whatever is stopped goes on by the same command; without it nothing is kept but
+`--json`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task")
     parser.add_argument("--student", help="the kind of students (default: the task's)")
+    parser.add_argument("--scale", choices=("paper", "quick"), default="paper")
     parser.add_argument("--kinds", default="ours,random", help="ours, paper, random")
     parser.add_argument("--teachers", type=int, default=9, help="of each kind")
     parser.add_argument("--students", type=int, default=30, help="that each teacher learns from")
@@ -71,15 +73,16 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, help="policies that our teacher chooses at once (default: the task's)")
     parser.add_argument("--patience", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", type=Path)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
 
     began = time.monotonic()
     out = Console(width=130)
-    task = get_task(given.task, student=given.student)
+    task = get_task(given.task, scale=given.scale, student=given.student)
     baselines = parse_curricula([name for name in given.baselines.split(",") if name], task)
     kinds = {kind: studies_of(kind, task, given) for kind in given.kinds.split(",")}
-    with Store(None) as store:
+    with Store(given.store) as store:
         setup = make_setup(task)
         together = [study for studies in kinds.values() for study in studies]
         results = dict(zip([s.name for s in together], run_together(together, store), strict=True))
@@ -95,11 +98,11 @@ def main() -> None:
             taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     groups = {label: [[taught[s.name] for s in r[label]] for r in repetitions] for label in repetitions[0]}
     rows = [reproduced_row(label, each, None) for label, each in groups.items()]
-    record: dict[str, Any] = {"command": vars(given) | {"json": None}, "rows": {}}
+    record: dict[str, Any] = {"command": vars(given) | {"store": None, "json": None}, "rows": {}}
     for row in rows:
         label = row.curriculum
         students = [t for group in groups[label] for t in group]
-        success = [t.deployment.success for t in students if t.deployment]
+        success = [s for t in students if t.deployment and (s := t.deployment.success) is not None]
         returns = [t.deployment.mean_return for t in students if t.deployment]
         record["rows"][label] = {
             "classes": list(row.classes["success"]),

@@ -53,13 +53,15 @@ from cisr.cli.naming import parse_curricula
 from cisr.core.callback import ProgressEvent
 from cisr.core.constraints import violation
 from cisr.core.seeding import check_seed, derive_seed, generator
-from cisr.experiments.bench.sb3 import build_ppo, forget_optimiser, one_thread_per_process
+from cisr.experiments.bench.sb3 import build_ppo
 from cisr.experiments.comparison import summarise_group
 from cisr.experiments.differences import Pair, differences
-from cisr.students.config import student_of
+from cisr.experiments.statistics import Estimate
+from cisr.students.kinds import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 from cisr.training import BatchProgress, Checkpoint, Execution, default_observe
-from cisr.view.words import estimated, fixed, interval, missing, p_value
+from cisr.training.process import ONE_THREAD
+from cisr.view.words import fixed, interval, missing, p_value, uncertain
 
 FL_A = Switching(
     interventions=("SR1", "SR2", "HR"),
@@ -71,6 +73,16 @@ FL_A = Switching(
 """A curriculum that a teacher of the paper's authors found."""
 
 OWN, SB3 = "cisr", "Stable-Baselines3"
+
+
+def forget_optimiser(model: Any) -> None:
+    """Knowledge transfer at a switch: the weights stay, the optimiser's moments start afresh."""
+    policy = model.policy
+    policy.optimizer = policy.optimizer_class(policy.parameters(), lr=model.lr_schedule(1.0), **policy.optimizer_kwargs)
+
+
+def estimated(estimate: Estimate, digits: int) -> str:
+    return f"{uncertain(estimate.mean, estimate.sem, digits)} {interval(estimate.low, estimate.high)}".rstrip()
 
 
 def frozen_lake(n_units: int | None) -> Task:
@@ -109,12 +121,13 @@ class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
         failed, ended = info["cost"] > 0, terminated or truncated
         self._steps += 1
         self._total_reward += float(reward)
-        self._costs += info["costs"]
+        increments = np.array(list(info["constraint_increments"].values()))
+        self._costs += increments
         self.failures += failed
         self.rescues += info["intervention"] is not None
         if ended:
             self.episodes.append(Episode(self._steps, self._total_reward, self._costs, info["is_success"], failed))
-        return observation, float(reward) - float(info["costs"] @ self._weights), ended, False, info
+        return observation, float(reward) - float(increments @ self._weights), ended, False, info
 
 
 class Round(NamedTuple):
@@ -265,13 +278,13 @@ def report(side: str, name: str, unit: UnitLog, n_units: int) -> None:
     """One line of progress."""
     line = (
         f"{side} {name}: unit {unit.unit} of {n_units} under {unit.intervention}, return {unit.mean_return:.2f}, "
-        f"violation {unit.violation:.3f}, {unit.failures} failures, {unit.steps / unit.seconds:,.0f} steps/s"
+        f"violation {unit.violation:.3f}, {unit.failures} failures, {(unit.steps or 0) / unit.seconds:,.0f} steps/s"
     )
     print(line, file=sys.stderr, flush=True)
 
 
 def success_of(transcripts: Sequence[Transcript]) -> list[float]:
-    return [t.deployment.success for t in transcripts if t.deployment is not None]
+    return [s for t in transcripts if t.deployment is not None and (s := t.deployment.success) is not None]
 
 
 def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, float]) -> Table:
@@ -323,7 +336,7 @@ def main() -> None:
             task.intervention(name)
     except CisrError as error:
         parser.error(str(error))
-    one_thread_per_process()
+    os.environ.update(ONE_THREAD, JAX_PLATFORMS="cpu")  # of processes that are started from here on, too
 
     sides: dict[str, list[Transcript]] = {}
     seconds: dict[str, float] = {}

@@ -4,9 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Compiled programs are shared between all tests and their subprocesses, and kept apart from the user's own.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "caches")
+
+# Properties are tried on the same examples everywhere, and machines may be slow.
+settings.register_profile("same everywhere", derandomize=True, database=None, deadline=None)
+settings.load_profile("same everywhere")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The same study gives the same store: twice, with one process or two, undisturbed or killed and resumed."""
 
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from stores import cells, units_on_disk
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
+    store = tmp_path_factory.mktemp("undisturbed") / "gymnasium.sqlite"
     subprocess.run(command(store, workers=1), env=ENVIRONMENT, check=True, capture_output=True)
     return store
 
@@ -23,8 +24,9 @@ def test_a_study_with_two_processes_equals_one_with_a_single_process(tmp_path, f
     assert cells(store) == cells(finished)
 
 
-def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path):
+def test_a_study_killed_at_random_moments_and_resumed_equals_an_undisturbed_one(tmp_path, finished):
     """As `benchmarks/faults.py` does a thousand times."""
+    shutil.copytree(finished.parent, tmp_path, dirs_exist_ok=True)
     outcomes = list(killed(tmp_path, "gymnasium", 3, seed=7))
     kills = [(kill.lost, kill.orphans) for kill in outcomes if isinstance(kill, Killed)]
     studies = [said for said in outcomes if isinstance(said, str)]

@@ -44,9 +44,9 @@ def test_the_hole_is_found_at_its_known_rate():
 
 def test_the_bound_covers_the_true_rate_as_often_as_it_says():
     task, true = brink(missed=0.08), brink_failure(missed=0.08)
-    found = [attack(task, "rail", budget=50 * BRINK_HORIZON, seed=seed) for seed in range(200)]
+    found = [attack(task, "rail", budget=50 * BRINK_HORIZON, seed=seed) for seed in range(120)]
     misses = sum(result.upper_bound < true for result in found)
-    assert 0 < misses <= binom.ppf(0.999, 200, 0.05), "some must miss, or the bound is idle"
+    assert 0 < misses <= binom.ppf(0.999, 120, 0.05), "some must miss, or the bound is idle"
     rates = [attack.rate for result in found for attack in result.attacks]
     assert np.mean(rates) == pytest.approx(true, abs=0.015)
 
@@ -112,7 +112,7 @@ def test_progress_is_told_in_steps():
     assert {(event.intervention, event.attacker) for event in told} == {("rail", "random")}
 
 
-def test_continuous_actions_can_be_played_though_not_learned():
+def test_continuous_actions_can_be_played_and_learned():
     class Push(type(sled().make_env())):
         def __init__(self):
             super().__init__()
@@ -120,9 +120,8 @@ def test_continuous_actions_can_be_played_though_not_learned():
 
     task = replace(sled(edge=0.5), make_env=lambda **options: Push())
     found = falsify(task, "band", budget=3_000, attackers={"haste": lambda state: 2.0})
-    assert [attack.attacker for attack in found.attacks] == ["random", "sticky", "haste"]
-    assert found.attacks[-1].failures and found.training is None
-    assert found.notes[0].startswith("no attacker was trained: Task 'sled' has the action space")
+    assert [attack.attacker for attack in found.attacks] == ["random", "sticky", "trained", "haste"]
+    assert found.attacks[-1].failures and found.training is not None
 
 
 def test_an_environment_that_breaks_is_named_with_the_seed():

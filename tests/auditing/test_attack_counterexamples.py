@@ -17,9 +17,9 @@ from cisr.auditing.attack import falsify
 from cisr.auditing.counterexample import Counterexample, replay
 from cisr.core.errors import ConfigError
 from cisr.tasks.frozen_lake.lake import PAPER_MAP, Lake
+from cisr.view.counterexamples import last_frames
 from cisr.view.episode_picture import RESCUE, draw
 from cisr.view.grids import TRIGGER
-from cisr.view.last_frame import last_frames
 from cisr.view.plots import DANGER
 
 ZONE = Lake(PAPER_MAP).near_lakes(1)

@@ -1,5 +1,7 @@
 """Bounds on failures once alone, on tasks so small that the worst policy within the tolerances is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from random_cmdps import FALL, TableEnv, evaluate
@@ -71,3 +73,13 @@ def test_a_rescue_in_a_long_episode_is_a_small_mean():
     assert evaluate(task, NONE, once).sums[0] == 0.5
     assert bound(task) == pytest.approx(0.5)
     assert kept.gained <= exact_audit(task)["help"].numbers.best_return
+
+
+def test_who_is_still_there_at_the_horizon_may_have_succeeded():
+    """Action 1 falls one time in ten; action 0 ends the episode nine times in ten, and is no success."""
+    moves = [(0, 0, 0.1, 0, 0, False), (0, 0, 0.9, 1, 0, True), (0, 1, 0.9, 0, 0, False), (0, 1, 0.1, 1, FALL, True)]
+    moves += [(1, a, 1, 1, 0, True) for a in (0, 1)]
+    task = replace(task_of(moves, 2, zones=(1,), tau=0, form="sum", horizon=3), success=lambda move: ~move.terminated)
+    numbers = exact_audit(task).numbers
+    assert numbers.best_success == pytest.approx(0.9**3)
+    assert numbers.best_success_never_failing == pytest.approx(0.1**3)

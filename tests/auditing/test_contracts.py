@@ -168,6 +168,7 @@ def candle(env, read=read, place=place, **changes):
         horizon=40,
         read_state=read,
         place=place,
+        **changes,
     )
 
 
@@ -198,6 +199,81 @@ def test_a_restore_that_lands_beside_is_named():
 def test_a_restore_that_shows_something_else_is_named():
     promise = the_one(check_task(replace(sled(), place=lambda env, state: place(env, state) + 1)))
     assert promise.what == "place" and "showed the observation" in promise.message
+
+
+def remembered(env):
+    return env.unwrapped.state.copy(), env.unwrapped.clock
+
+
+def put_back(env, saved):
+    env.unwrapped.state, env.unwrapped.clock = saved[0].copy(), saved[1]
+    return env.unwrapped.seen()
+
+
+def put_back_silently(env, saved):
+    put_back(env, saved)
+
+
+def without_the_clock(env, saved):
+    env.unwrapped.state = saved[0].copy()
+    return env.unwrapped.seen()
+
+
+def only_once(env, saved):
+    """Hands out what was saved: the next steps change it."""
+    env.unwrapped.state, env.unwrapped.clock = saved
+    return env.unwrapped.seen()
+
+
+class Melting(Candle):
+    """Moves its state in place."""
+
+    def step(self, action):
+        self.clock += 1
+        self.state += (1 if action else -1) * self.drift()
+        return self.seen(), self.pay(), self.clock >= 30, False, {}
+
+
+@pytest.mark.parametrize(
+    ("env", "restore", "message"),
+    [
+        (Candle, lambda env, saved: env.unwrapped.seen(), "led elsewhere: state[0] is"),  # does nothing
+        (Candle, lambda env, saved: None, "led elsewhere: state[0] is"),
+        (Candle, without_the_clock, "forgets something: 1 step later"),
+        (SlowCandle, without_the_clock, "forgets something: 1 step later"),
+        (Candle, lambda env, saved: put_back(env, saved) + 1, "showed the observation"),
+        (Melting, only_once, "led elsewhere: state[0] is"),
+    ],
+)
+def test_a_restore_that_does_not_put_back_what_was_saved_is_named(env, restore, message):
+    promise = the_one(check_task(candle(env, place=None, save=remembered, restore=restore)))
+    assert promise.what == "restore" and message in promise.message and promise.state is not None
+
+
+@pytest.mark.parametrize("env", [Candle, SlowCandle, Melting])
+@pytest.mark.parametrize("restore", [put_back, put_back_silently])
+def test_a_restore_that_puts_back_what_was_saved_is_no_broken_promise(env, restore):
+    assert not check_task(candle(env, place=None, save=remembered, restore=restore))
+
+
+class Flickering(Candle):
+    """Its luck is where nobody finds it."""
+
+    def reset(self, *, seed=None, options=None):
+        self.luck = [np.random.default_rng(seed)]
+        return super().reset(seed=seed)
+
+    def drift(self):
+        return 0.1 * self.luck[0].random()
+
+
+def test_luck_that_goes_on_is_nothing_that_a_restore_forgets(caplog):
+    assert not check_task(candle(Flickering, place=None, save=remembered, restore=put_back))
+    assert "what follows `restore` was not compared" in caplog.text
+
+
+def test_without_save_and_restore_copies_are_held_to_the_same():
+    assert not check_task(candle(Melting, place=None))
 
 
 def test_reading_that_steps_the_world_is_named():

@@ -37,7 +37,7 @@ def on(*tiles, n=100):
 
 
 def test_all_of_the_lakes_interventions_are_certified_by_proposition_2(audit):
-    assert [one.name for one in audit.interventions] == ["SR1", "SR2", "HR", "none"]
+    assert [one.name for one in audit.interventions] == ["SR1", "SR2", "HR", "HA", "none"]
     for name in LAKE.intervention_names:
         assert audit[name].learning.status == "certified"
         assert audit[name].learning.by_proposition_2
@@ -45,11 +45,12 @@ def test_all_of_the_lakes_interventions_are_certified_by_proposition_2(audit):
         assert audit[name].numbers.highest_failure_probability == 0.0
 
 
-def test_only_hr_gives_eventual_safety_on_the_lake(audit):
+def test_only_hr_and_ha_give_eventual_safety_on_the_lake(audit):
     assert {name: audit[name].eventual.given for name in LAKE.intervention_names} == {
         "SR1": False,
         "SR2": False,
         "HR": True,
+        "HA": True,
     }
     assert "τ_i + κ_i = 0.1 > κ = 0" in audit["SR1"].eventual.reason
     assert audit["HR"].numbers.first_trigger_bound == audit["HR"].numbers.proposition_1_bound == 0.0
@@ -69,6 +70,7 @@ def test_what_the_lakes_interventions_cost(audit):
         numbers = audit[name].numbers
         assert numbers.price == pytest.approx(audit.numbers.best_return_never_failing - numbers.best_return)
     assert audit["SR1"].numbers.best_return > audit["SR2"].numbers.best_return > audit["HR"].numbers.best_return
+    assert audit["HA"].numbers.price == pytest.approx(0.0, abs=1e-6)  # it forbids nothing but what may fail
 
 
 def test_without_a_teacher_the_lake_is_refuted_for_information(audit):
@@ -84,8 +86,8 @@ def test_without_a_teacher_the_lake_is_refuted_for_information(audit):
 
 def test_an_audit_survives_json(audit):
     back = json.loads(json.dumps(audit.to_json()))
-    assert [one["name"] for one in back["interventions"]] == ["SR1", "SR2", "HR", "none"]
-    assert back["interventions"][3]["learning"]["offences"][0]["state"] == [10]
+    assert [one["name"] for one in back["interventions"]] == ["SR1", "SR2", "HR", "HA", "none"]
+    assert back["interventions"][-1]["learning"]["offences"][0]["state"] == [10]
     assert back["numbers"]["best_return"] == pytest.approx(5.726, abs=1e-3)
 
 

@@ -57,9 +57,10 @@ def test_the_papers_lake_is_certified(tmp_path, capfd):
         "SR1": "certified",
         "SR2": "certified",
         "HR": "certified",
+        "HA": "certified",
         "none": "refuted",
     }
-    assert [v["name"] for v in told["interventions"] if v["eventual"]["given"]] == ["HR", "none"]
+    assert [v["name"] for v in told["interventions"] if v["eventual"]["given"]] == ["HR", "HA", "none"]
     assert not told["refuted"] and not told["broken_promises"]
     assert (tmp_path / "map.png").exists()
     assert "5.726" in (printed := capfd.readouterr().out) and "5.722" in printed
@@ -143,7 +144,7 @@ def test_a_wrong_place_is_certified_neither_by_a_whole_nor_by_a_quick_audit(tmp_
         assert not any(verdict.eventual.given for verdict in report.verdicts)
     with Store(tmp_path / "s.sqlite") as store:
         told = in_one_line(keep_quick_audit(misplaced, store))
-    assert told.startswith("Learning safety: SR1, SR2, HR not audited. Broken promise: place: led elsewhere")
+    assert told.startswith("Learning safety: SR1, SR2, HR, HA not audited. Broken promise: place: led elsewhere")
 
 
 def test_a_start_in_the_trigger_set_is_shown(tmp_path, monkeypatch, capfd):

@@ -267,7 +267,7 @@ def test_built_in_tasks_pass(request):
 
 @pytest.mark.parametrize("reset", ["Rewind", Rewind, None, lambda state, history, u: state])
 def test_a_reset_that_is_none_of_ours_is_refused_when_the_intervention_is_made(reset):
-    with pytest.raises(ConfigError, match=r"give Rewind\(steps\), ToStart\(\) or Place\(function\)"):
+    with pytest.raises(ConfigError, match=r"give Rewind\(steps\), ToStart\(\), Place\(function\), Drive\(contr"):
         Intervention(name="x", trigger=lambda s: s[..., 0] > 0, reset=reset, tau=0.0)
 
 

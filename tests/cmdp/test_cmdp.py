@@ -5,6 +5,7 @@ Most tests walk a corridor of tiles 0, 1, 2, … in which action 1 goes right an
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import ClassVar
 
@@ -107,7 +108,7 @@ def test_every_step_tells_cost_costs_intervention_and_success(intervention):
         assert isinstance(truncated, bool)
         assert isinstance(info["cost"], float)
         assert isinstance(info["is_success"], bool)
-        assert info["costs"].shape == (2,)
+        assert list(info["costs"]) == list(info["constraint_increments"]) == ["failures", "rescues"]
         assert info["intervention"] in (None, intervention)
         if terminated or truncated:
             env.reset()
@@ -321,20 +322,47 @@ def test_success_is_told_when_it_happens():
 def test_costs_are_the_increments_of_rescues_per_step_beyond_the_tolerance():
     # Rescued in steps 3 and 4 of 4, tolerance 0.1: v = −0.1, −0.1, 1/3 − 0.1, 2/4 − 0.1.
     steps = walk(corridor(at_least(3), Rewind(), tau=0.1), [RIGHT] * 4)
-    np.testing.assert_allclose([s[4]["costs"][1] for s in steps], [-0.1, 0.0, 1 / 3, 1 / 2 - 1 / 3], atol=1e-12)
+    np.testing.assert_allclose(
+        [s[4]["constraint_increments"]["rescues"] for s in steps], [-0.1, 0.0, 1 / 3, 1 / 2 - 1 / 3], atol=1e-12
+    )
+
+
+def test_costs_are_told_by_name_as_they_happened_whatever_the_tolerance():
+    steps = walk(corridor(at_least(3), Rewind(), danger_at=3, tau=0.1), [RIGHT] * 3)
+    assert [step[4]["costs"] for step in steps[:2]] == [{"failures": 0.0, "rescues": 0.0}] * 2
+    assert steps[2][4]["costs"] == {"failures": 1.0, "rescues": 1.0}
+    assert steps[2][4]["cost"] == 1.0
+
+
+def test_triggers_with_names_are_costs_of_their_own():
+    task = corridor(at_least(3), Rewind(), danger_at=99)
+    (help_,) = task.interventions
+    both = dataclasses.replace(help_, trigger={"far": at_least(3), "very far": at_least(4)})
+    steps = walk(dataclasses.replace(task, interventions=(both,)), [RIGHT] * 3)
+    assert steps[2][4]["costs"] == {"failures": 0.0, "far": 1.0, "very far": 0.0}
+
+
+def test_a_learner_that_knows_one_cost_is_told_failures_or_rescues_too():
+    task = corridor(at_least(3), Rewind(), danger_at=3)
+    for cost, wanted in (("failures", [0.0, 0.0, 1.0]), ("failures and rescues", [0.0, 0.0, 2.0])):
+        env = InducedCMDP(task, "help", cost=cost)
+        env.reset(seed=0)
+        assert [env.step(RIGHT)[4]["cost"] for _ in range(3)] == wanted
+    with pytest.raises(ConfigError, match="give 'failures' or 'failures and rescues'"):
+        InducedCMDP(task, "help", cost="rescues")
 
 
 def test_costs_start_afresh_with_every_episode():
     env = InducedCMDP(corridor(at_least(2), Rewind(), tau=0.25, form="sum"), "help")
     for _ in range(2):
         env.reset(seed=0)
-        costs = [env.step(RIGHT)[4]["costs"][1] for _ in range(3)]
+        costs = [env.step(RIGHT)[4]["constraint_increments"]["rescues"] for _ in range(3)]
         np.testing.assert_allclose(costs, [-0.25, 1.0, 1.0])
 
 
 def test_without_intervention_the_rescue_constraint_stays_at_zero():
     steps = walk(corridor(start=8), [LEFT, RIGHT, RIGHT], intervention=NONE)
-    np.testing.assert_array_equal([step[4]["costs"][1] for step in steps], 0.0)
+    np.testing.assert_array_equal([step[4]["constraint_increments"]["rescues"] for step in steps], 0.0)
     assert [step[4]["cost"] for step in steps] == [0.0, 0.0, 1.0]
 
 
@@ -452,7 +480,9 @@ def test_environments_side_by_side_do_what_each_would_do_alone():
     for k in range(3):
         alone = walk(task, actions[:, k], seed=k)
         assert tiles(alone) == [seen[k] for _, seen in together]
-        np.testing.assert_array_equal([s[4]["costs"] for s in alone], [step.costs[k] for step, _ in together])
+        np.testing.assert_array_equal(
+            [list(s[4]["constraint_increments"].values()) for s in alone], [step.costs[k] for step, _ in together]
+        )
 
 
 def test_a_restart_of_one_environment_leaves_the_others_where_they_are():

@@ -16,7 +16,7 @@ from cisr.cmdp.episodes import EpisodeLog, total
 from cisr.cmdp.rules import Step
 
 
-def step(rewards=(0.0, 0.0), values=None, **facts):
+def step(rewards=(0.0, 0.0), values=None, driven=None, **facts):
     """A step of one student in two environments; facts such as `failed=[0]` name those that they hold for."""
     flags = ("terminated", "truncated", "rescued", "failed")
     held = {name: np.isin([0, 1], facts.get(name, [])) for name in flags}
@@ -26,6 +26,7 @@ def step(rewards=(0.0, 0.0), values=None, **facts):
         reward=np.array([rewards]),
         costs=np.zeros((1, 2, 2)),
         constraint_values=np.zeros((1, 2, 2)) if values is None else np.array([values], float),
+        driven=np.zeros((1, 2)) if driven is None else np.array([driven], float),
         outcomes=np.stack(ways, axis=-1)[None],
         **{name: fact[None] for name, fact in held.items()},
     )

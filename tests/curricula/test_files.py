@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cisr.core.errors import ConfigError
 from cisr.curricula import (
@@ -42,6 +44,30 @@ SWITCHING = {
     "thresholds": [{"min_return": 2.1, "max_violation": 0.05}],
 }
 PATIENT = {**SWITCHING, "kind": "patient", "patience": 3}
+
+NAMES, NUMBERS = st.text(), st.floats(allow_nan=False, allow_infinity=False)
+THRESHOLDS = st.lists(st.builds(Threshold, min_return=NUMBERS, max_violation=NUMBERS), max_size=4).map(tuple)
+
+
+@st.composite
+def switching(draw):
+    thresholds = draw(THRESHOLDS)
+    return Switching(interventions=tuple(draw(NAMES) for _ in range(len(thresholds) + 1)), thresholds=thresholds)
+
+
+@st.composite
+def patient(draw):
+    one = draw(switching())
+    patience = draw(st.integers(1, 2**31 - 1))
+    return Patient(interventions=one.interventions, thresholds=one.thresholds, patience=patience)
+
+
+LISTS = st.lists(NAMES, min_size=1).map(tuple)
+
+
+@given(st.one_of(switching(), patient(), st.builds(Fixed, NAMES), st.builds(Schedule, LISTS), st.builds(Bandit, LISTS)))
+def test_any_policy_comes_back_from_its_json_as_it_was(policy):
+    assert policy_from_json(json.loads(json.dumps(policy.to_json()))) == policy
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.to_json()["kind"])

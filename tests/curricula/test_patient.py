@@ -49,8 +49,13 @@ def test_whoever_is_in_the_last_stage_stays_there():
     assert met(patient(), [GOOD, GOOD, *[BAD] * 4]) == ["SR1", "SR2", *["HR"] * 5]
 
 
-def test_one_intervention_alone_never_runs_out_of_patience():
-    assert met(patient(interventions=("HR",)), [BAD] * 4) == ["HR"] * 5
+@pytest.mark.parametrize("names", [("HR",), ("HR", "HR", "HR")])
+def test_one_intervention_alone_never_runs_out_of_patience(names):
+    assert met(patient(interventions=names), [BAD] * 4) == ["HR"] * 5
+
+
+def test_a_last_intervention_that_is_named_twice_is_the_last_from_the_first_time_on():
+    assert met(patient(interventions=("SR1", "HR", "HR")), [GOOD, *[BAD] * 4]) == ["SR1", *["HR"] * 5]
 
 
 def test_a_student_that_starts_over_is_treated_as_a_new_one_and_may_skip_the_first_stage_again():
@@ -100,3 +105,12 @@ def test_it_can_be_said_in_words(patience, units):
     policy = patient(patience=patience, interventions=("SR1", "HR"))
     words = f"After {units} in one stage but the last the student starts over, with new weights."
     assert in_words(policy.to_json()) == f"{in_words(policy.switching.to_json())} {words}"
+
+
+def test_a_last_intervention_that_is_named_twice_is_said_once():
+    rule = Threshold(min_return=4.0, max_violation=0.1)
+    once = Patient(interventions=("SR2", "HA"), thresholds=(rule,), patience=4)
+    twice = Patient(interventions=("SR2", "HA", "HA"), thresholds=(rule, rule), patience=4)
+    assert in_words(twice.to_json()) == in_words(once.to_json())
+    alone = Patient(interventions=("SR2", "SR2"), thresholds=(rule,), patience=4)
+    assert in_words(alone.to_json()) == "SR2 in every unit."

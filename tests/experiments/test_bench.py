@@ -10,7 +10,7 @@ from cisr.cli import main
 from cisr.experiments.bench import measure
 from cisr.experiments.bench.measure import bench
 from cisr.experiments.bench.throughput import BACKENDS
-from cisr.students.config import student_of
+from cisr.students.kinds import student_of
 from cisr.view.bench_table import what_is_compared
 
 
@@ -34,7 +34,7 @@ def test_every_backend_has_a_rate_and_each_of_ours_a_ratio():
 
 
 def test_without_stable_baselines3_there_are_rates_but_no_ratios(monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(measure, "find_spec", lambda name: None if name == "stable_baselines3" else object())
+    monkeypatch.setattr(measure, "installed", lambda name: name != "stable_baselines3")
     monkeypatch.setattr(measure.os, "cpu_count", lambda: 1)
     with pytest.raises(SystemExit) as stop:
         main(

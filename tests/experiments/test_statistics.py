@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from cisr.experiments import statistics
@@ -108,12 +110,33 @@ def test_wins_of_all_are_bounded_almost_as_exactly_as_counts():
         assert high == 1 and exact - 0.06 <= low <= exact
 
 
-def test_an_interval_does_not_mind_the_order_and_mirrors():
-    x = [0.9, 0.2, 1.0, 0.0, 0.7]
+SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
+
+
+@given(SHARES)
+def test_an_interval_holds_its_mean_does_not_mind_the_order_and_mirrors(x):
     low, high = mean_interval(x)
-    assert mean_interval(x[::-1]) == (low, high)
-    assert mean_interval([1 - v for v in x]) == pytest.approx((1 - high, 1 - low), abs=0.001)
-    assert 0 < low < np.mean(x) < high < 1
+    assert 0 <= low <= np.mean(x) + 1e-9 and np.mean(x) - 1e-9 <= high <= 1
+    np.testing.assert_allclose(mean_interval(x[::-1]), (low, high), atol=1e-6)
+    np.testing.assert_allclose(mean_interval([1 - v for v in x]), (1 - high, 1 - low), atol=0.001)
+
+
+@given(SHARES, SHARES)
+def test_the_interval_of_a_difference_holds_it_and_turns_with_its_sides(x, y):
+    low, high = difference_interval(x, y)
+    assert low - 1e-9 <= np.mean(x) - np.mean(y) <= high + 1e-9
+    np.testing.assert_allclose(difference_interval(y, x), (-high, -low))
+
+
+@given(st.lists(st.none() | st.floats(0, 1), max_size=12), st.randoms())
+def test_holm_raises_p_values_keeps_their_order_and_does_not_mind_where_they_stand(p_values, chance):
+    corrected = holm(p_values)
+    known = sorted((p, c) for p, c in zip(p_values, corrected, strict=True) if p is not None)
+    assert [c is None for c in corrected] == [p is None for p in p_values]
+    assert all(p <= c <= 1 for p, c in known)
+    assert [c for _, c in known] == sorted(c for _, c in known)
+    order = chance.sample(range(len(p_values)), len(p_values))
+    assert holm([p_values[k] for k in order]) == pytest.approx([corrected[k] for k in order])
 
 
 def test_an_interval_shrinks_with_more_students_and_widens_with_a_stuck_one():

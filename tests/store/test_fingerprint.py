@@ -301,6 +301,16 @@ def test_what_cannot_be_looked_into_is_said():
     assert len(found.unknown) == 1 and "lock" in found.unknown[0]
 
 
+def test_a_space_that_was_sampled_from_is_the_same_space():
+    box, one_of_three = gymnasium.spaces.Box(-1.0, 1.0, (2,)), gymnasium.spaces.Discrete(3)
+    both = gymnasium.spaces.Dict({"box": box, "one": one_of_three})
+    before = [fingerprint(space).content for space in (box, one_of_three, both)]
+    for space in (box, one_of_three, both):
+        space.sample()
+    assert [fingerprint(space).content for space in (box, one_of_three, both)] == before
+    assert fingerprint(gymnasium.spaces.Discrete(4)).content != before[1]
+
+
 def test_caches_are_no_content():
     import functools
 

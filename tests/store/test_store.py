@@ -1,17 +1,21 @@
 import dataclasses
+import json
 import sqlite3
+from contextlib import closing
 from unittest.mock import Mock
 
 import numpy as np
 import old_stores
 import pytest
 import tiny
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from cisr.core.errors import StoreError
 from cisr.curricula import Bandit, Fixed
 from cisr.store import Store, StoredTrial
-from cisr.store.rows import as_json, from_unit, identity
+from cisr.store.rows import as_json, from_unit, identity, to_unit
 from cisr.store.schema import FORMAT
 from cisr.store.weights import file_name
 from cisr.training import (
@@ -67,6 +71,32 @@ DEPLOYED = Deployment(
     rescues=0,
     outcomes={"success": 1.0},
 )
+
+
+COUNTS, NUMBERS = st.integers(0, 2**53), st.floats(allow_nan=False, allow_infinity=False)
+DEPLOYMENTS = st.builds(
+    Deployment,
+    **dict.fromkeys(("steps", "episodes", "failures", "rescues"), COUNTS),
+    **dict.fromkeys(("mean_return", "score"), NUMBERS),
+    under=st.text(),
+    outcomes=st.dictionaries(st.text(), NUMBERS),
+    visits=st.none() | st.lists(COUNTS).map(tuple),
+)
+UNITS = st.builds(
+    UnitLog,
+    **dict.fromkeys(("unit", "steps", "episodes", "rescues", "failures"), COUNTS),
+    **dict.fromkeys(("mean_return", "success", "violation", "seconds"), NUMBERS),
+    intervention=st.text(),
+    multipliers=st.lists(NUMBERS).map(tuple),
+    deployment=st.none() | DEPLOYMENTS,
+    evaluation=st.none() | DEPLOYMENTS,
+)
+
+
+@given(UNITS, st.recursive(st.none() | st.booleans() | NUMBERS | st.text(), st.lists))
+def test_any_unit_comes_back_from_its_row_as_it_was(log, stage):
+    row = from_unit("a", UnitRecord(log, stage))
+    assert to_unit(row, log.driven) == log and json.loads(row["stage"]) == stage
 
 
 def test_what_was_kept_comes_back_to_the_last_bit(tmp_path):
@@ -252,6 +282,66 @@ def test_nothing_of_a_store_of_format_3_is_lost(tmp_path, read_only):
             assert store.reproduction() == REPRODUCED
             assert store.audit() is None
     assert (path.read_bytes() == content) is read_only
+
+
+def store_of_format_4(path):
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(old_stores.FORMAT_4)
+    folder = path.with_name(path.name + ".weights")
+    folder.mkdir()
+    (student,) = students("compare/SR1/000")
+    save_file({"log_weights": np.ones((1, 3), np.float32)}, folder / file_name(student.name, 1))
+    return student
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_of_format_4_is_read_and_its_checksums_go_on(tmp_path, read_only):
+    path = tmp_path / "s.sqlite"
+    student = store_of_format_4(path)
+    content = path.read_bytes()
+    for _ in range(2):
+        with Store(path, read_only=read_only) as store:
+            assert store.settings()["format"] == FORMAT
+            (found,) = store.transcripts()
+            assert (found.name, found.config, found.driven) == (student.name, student.config, 0)
+            assert found.units == (unit(1, evaluation=DEPLOYED),)
+            assert store.weights(student.name)["log_weights"].tolist() == [1, 1, 1]
+            assert store.trials("study") == [StoredTrial({"r": 1.0}, True, 2.5, None, {})]
+            assert store.curricula("compare") == ["SR1"]
+    assert (path.read_bytes() == content) is read_only
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE units SET failures = failures + 1")
+    with pytest.raises(StoreError, match="a row of units has changed"):
+        Store(path, read_only=read_only)
+
+
+def test_a_student_of_format_4_goes_on_with_drives_and_numbers_that_nobody_told(tmp_path):
+    path = tmp_path / "s.sqlite"
+    student = store_of_format_4(path)
+    driven, untold = unit(2, driven=9), unit(3, steps=None, success=None, failures=None)
+    with Store(path) as store:
+        (batch,) = store.register([student], one_batch)
+        assert store.checkpoint(batch).unit == 1
+        store.keep_checkpoint(batch, checkpoint(2, UnitRecord(driven, 0)))
+        store.keep_checkpoint(batch, checkpoint(3, UnitRecord(untold, 0)))
+    with Store(path, read_only=True) as store:
+        assert store.transcript(student.name).units == (unit(1, evaluation=DEPLOYED), driven, untold)
+        assert store.transcript(student.name).driven == 9
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM drives")
+    with pytest.raises(StoreError, match="drives"):
+        Store(path)
+
+
+def test_a_store_of_format_4_without_one_of_its_tables_is_damaged_and_left_as_it_was(tmp_path):
+    path = tmp_path / "s.sqlite"
+    store_of_format_4(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP TABLE trajectories")
+    with pytest.raises(StoreError, match="does not have the tables of its format"):
+        Store(path)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT value FROM settings WHERE name = 'format'").fetchone() == ("4",)
 
 
 def test_an_audit_of_format_3_stays_an_audit(tmp_path):

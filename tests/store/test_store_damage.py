@@ -72,6 +72,14 @@ def test_a_check_tells_nonsense_too(store, capsys):
         mend(store)
 
 
+def test_more_units_than_a_task_may_have_make_no_sense(store):
+    """Pages would be drawn with so many bars."""
+    with closing(Database(store, read_only=False)) as database:
+        database.change("settings", {"name": "definition"}, {"value": '{"n_units": 30000000}'})
+    with pytest.raises(StoreError, match=r"the value of a row of settings makes no sense .*30000000"):
+        Store(store, read_only=True)
+
+
 CONTRADICTIONS = {
     "a place that is not its own": ("students", {"name": "compare/SR1/000"}, {"place": 1}),
     "not as many units": ("batches", {"name": "study/000/00"}, {"units": 7}),

@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -144,6 +145,17 @@ def test_a_reader_tidies_up_after_a_kill_and_loses_nothing(tmp_path):
         assert store.transcripts() == found
 
 
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_a_store_that_another_program_lets_nobody_read_is_told_and_not_waited_for(strange, monkeypatch, mode):
+    monkeypatch.setattr("cisr.store.database.LONGEST_WAIT", 0.1)
+    with closing(sqlite3.connect(strange, isolation_level=None)) as other:
+        for said in (f"journal_mode={mode}", "locking_mode=EXCLUSIVE", "user_version=1"):
+            other.execute(f"PRAGMA {said}")
+        strange.with_name("s-journal").unlink(missing_ok=True)
+        with pytest.raises(StoreError, match="is locked by another program"):
+            Store(strange, read_only=True)
+
+
 def test_another_programs_database_is_left_as_it_was(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other")) as other:
         other.execute("CREATE TABLE settings (name, value)")
@@ -246,6 +258,37 @@ def test_what_no_store_has_is_refused(strange, planted):
     old_stores.make(strange.with_name("old"), old_stores.FORMAT_3, 3, then=planted)
     with pytest.raises(StoreError, match="does not have the tables of its format"):
         Store(strange.with_name("old"))
+
+
+def forge_journal(path, victim):
+    """What SQLite plays back at the first look that may write: one page, and a "super-journal" to be removed after."""
+    file = bytearray(path.read_bytes())
+    file[18:20] = b"\1\1"  # without a write-ahead log
+    path.write_bytes(file)
+    (size,) = struct.unpack(">H", file[16:18])
+    magic, page, name = bytes.fromhex("d9d505f920a163d7"), bytes(file[:size]), os.fsencode(victim)
+    header = (magic + struct.pack(">5I", 1, 0, len(file) // size, 512, size)).ljust(512, b"\0")
+    record = struct.pack(">I", 1) + page + struct.pack(">I", sum(page[size - 200 : 0 : -200]))
+    after = struct.pack(">I", 2**30 // size + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    path.with_name(f"{path.name}-journal").write_bytes(header + record + after)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("left", ["-wal", "-shm", ".lock"])
+def test_a_forged_journal_removes_no_file(strange, treasure, read_only, left):
+    forge_journal(strange, treasure)
+    strange.with_name(f"s{left}").touch()
+    with pytest.raises(StoreError, match=r"s-journal lies beside it .* remove that file"):
+        Store(strange, read_only=read_only)
+    assert strange.with_name("s-journal").exists()
+
+
+def test_the_forged_journal_would_remove_a_file(strange, tmp_path):
+    (tmp_path / "victim").write_bytes(b"gold")
+    forge_journal(strange, tmp_path / "victim")
+    with closing(sqlite3.connect(strange)) as database:
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    assert not (tmp_path / "victim").exists()
 
 
 class Trap:

@@ -184,3 +184,18 @@ def test_the_same_generator_draws_the_same_student_whatever_the_order_of_the_fie
 def test_a_population_that_makes_no_sense_is_refused(vary, complaint):
     with pytest.raises(ConfigError, match=complaint):
         Population(base=StudentConfig(), vary=vary)
+
+
+def test_settings_that_came_later_are_written_down_only_where_they_are_set():
+    """So that students of earlier stores are still the same students."""
+    plain = StudentConfig().to_json()
+    assert "normalize_rewards" not in plain and "separate_value" not in plain["network"]
+    robot = StudentConfig(network=CNN(strides=(2, 1)), normalize_observations=True)
+    assert StudentConfig.from_json(json.loads(json.dumps(robot.to_json()))) == robot
+
+
+@pytest.mark.parametrize("sizes", [(3,), (3, 3, 3), (3, 0), 0])
+def test_kernels_and_strides_are_one_for_all_convolutions_or_one_for_each(sizes):
+    for name in ("kernel_size", "strides"):
+        with pytest.raises(ConfigError):
+            CNN(filters=(8, 8), **{name: sizes})

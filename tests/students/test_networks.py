@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -133,3 +134,28 @@ def test_a_convolutional_student_without_an_image_is_refused(observation):
 def test_convolutions_that_leave_nothing_of_the_image_are_refused():
     with pytest.raises(ConfigError, match=r"2 convolutions of size 3 leave nothing of an image of shape \(4, 9, 1\)"):
         initialise(jax.random.key(0), SMALL_CNN, ObservationSpec(shape=(4, 9, 1)), 4)
+
+
+def test_strided_convolutions_are_those_of_jax_with_kernels_of_their_own():
+    observation = ObservationSpec(shape=(21, 17, 2), image=True)
+    network = CNN(filters=(4, 3), kernel_size=(5, 3), strides=(3, 2), hidden=(6,))
+    params = initialise(jax.random.key(0), network, observation, 2)
+    images = np.random.default_rng(0).integers(0, 256, (2, 21, 17, 2), np.uint8)
+    x = images.astype(np.float32) / 255
+    for i, (filters, size, stride) in enumerate(network.convolutions):
+        kernel = params[f"convolution{i}.weight"].reshape(size, size, x.shape[-1], filters)
+        layout = ("NHWC", "HWIO", "NHWC")
+        x = jax.nn.relu(jax.lax.conv_general_dilated(x, kernel, (stride, stride), "VALID", dimension_numbers=layout))
+    hidden = jax.nn.relu(x.reshape(2, -1) @ params["hidden0.weight"])
+    found = apply(network, observation, params, jnp.asarray(images))
+    np.testing.assert_allclose(found.policy, hidden @ params["policy.weight"], atol=1e-5)
+
+
+def test_a_separate_value_shares_nothing_with_the_policy():
+    observation, network = ObservationSpec(shape=(3,)), MLP(hidden=(4, 4), separate_value=True)
+    params = initialise(jax.random.key(0), network, observation, 2)
+    seen = jnp.ones((1, 3))
+    other = {name: array + 1.0 if name.startswith("value") else array for name, array in params.items()}
+    before, after = (apply(network, observation, p, seen) for p in (params, other))
+    np.testing.assert_array_equal(before.policy, after.policy)
+    assert not np.allclose(before.value, after.value)

@@ -14,7 +14,9 @@ from safetensors.numpy import save_file
 
 from cisr.core.errors import ConfigError
 from cisr.students import CNN, MLP, StudentConfig
+from cisr.students.distributions import Categorical, Categoricals, Gaussian
 from cisr.students.networks import ObservationSpec, initialise
+from cisr.students.normalisation import new_statistics
 from cisr.students.student import Student
 
 BOX = ObservationSpec(shape=(3,))
@@ -26,7 +28,7 @@ def student(observation=BOX, network=None, n_actions=4):
     shapes = jax.eval_shape(lambda key: initialise(key, network, observation, n_actions), jax.random.key(0))
     rng = np.random.default_rng(1)
     params = {name: rng.normal(size=spec.shape).astype(np.float32) for name, spec in shapes.items()}
-    return Student(StudentConfig(network=network), observation, n_actions, params)
+    return Student(StudentConfig(network=network), observation, Categorical(n_actions), params)
 
 
 def batch(n=64):
@@ -53,7 +55,9 @@ def test_the_deterministic_action_is_the_same_alone_and_in_a_batch():
 
 def test_a_student_acts_in_its_own_way_unless_told_otherwise():
     drawing = student()
-    greedy = Student(StudentConfig(network=drawing.config.network, deterministic=True), BOX, 4, drawing.params)
+    greedy = Student(
+        StudentConfig(network=drawing.config.network, deterministic=True), BOX, Categorical(4), drawing.params
+    )
     likely = greedy.predict(batch())
     np.testing.assert_array_equal(likely, drawing.predict(batch(), deterministic=True))
     assert not np.array_equal(likely, drawing.predict(batch()))
@@ -62,8 +66,8 @@ def test_a_student_acts_in_its_own_way_unless_told_otherwise():
 
 def test_drawn_actions_follow_from_the_seed_and_the_number_of_the_call():
     zeros = {name: np.zeros(array.shape, np.float32) for name, array in student().params.items()}
-    flat = Student(student().config, BOX, 4, zeros)
-    twin = Student(flat.config, BOX, 4, flat.params)
+    flat = Student(student().config, BOX, Categorical(4), zeros)
+    twin = Student(flat.config, BOX, Categorical(4), flat.params)
     first, second = flat.predict(batch(), seed=5), flat.predict(batch(), seed=5)
     np.testing.assert_array_equal(twin.predict(batch(), seed=5), first)
     np.testing.assert_array_equal(twin.predict(batch(), seed=5), second)
@@ -100,10 +104,58 @@ def test_a_saved_student_comes_back_and_acts_the_same(observation, network, seen
     actor = student(observation, network)
     actor.save(path)
     loaded = Student.load(path)
-    assert (loaded.config, loaded.observation, loaded.n_actions) == (actor.config, observation, 4)
+    assert (loaded.config, loaded.observation, loaded.distribution) == (actor.config, observation, Categorical(4))
     for deterministic in (True, False):
         for _ in range(3):
             np.testing.assert_array_equal(loaded.predict(seen, deterministic), actor.predict(seen, deterministic))
+
+
+@pytest.mark.parametrize(
+    ("distribution", "observation"),
+    [
+        (Gaussian((-1.0, -np.inf), (1.0, 2.0), (2,)), BOX),
+        (Categoricals((2, 3), (0, 5), (2,)), BOX),
+        (Categorical(3, start=-1), ObservationSpec((), n_values=4, start=2)),
+        (Gaussian((0.0,) * 4, (1.0,) * 4, (2, 2)), ObservationSpec((4, 4, 1), image=True)),
+    ],
+)
+def test_a_saved_student_of_any_spaces_comes_back_with_its_statistics(distribution, observation, tmp_path):
+    config = StudentConfig(
+        network=MLP(hidden=(8,), separate_value=True),
+        normalize_observations=observation.n_values is None,
+        normalize_rewards=True,
+    )
+    key = jax.random.key(0)
+    params = initialise(key, config.network, observation, distribution.n_outputs, distribution.n_log_std)
+    statistics = {name: array + 0.5 for name, array in new_statistics(config, observation).items()}
+    actor = Student(config, observation, distribution, params, statistics)
+    actor.save(tmp_path / "student.safetensors")
+    loaded = Student.load(tmp_path / "student.safetensors")
+    assert (loaded.config, loaded.observation, loaded.distribution) == (config, observation, distribution)
+    assert loaded.statistics.keys() == statistics.keys()
+    for name, array in statistics.items():
+        np.testing.assert_array_equal(loaded.statistics[name], array)
+    seen = np.full(observation.shape, 3, observation.dtype)
+    np.testing.assert_array_equal(loaded.predict(seen, seed=4), actor.predict(seen, seed=4))
+
+
+def test_statistics_that_settings_do_not_ask_for_are_refused():
+    plain = student()
+    with pytest.raises(ConfigError, match=r"statistics have float32 of shape \(\) as 'return.var', .* ask for nothing"):
+        Student(plain.config, BOX, Categorical(4), plain.params, {"return.var": np.ones((), np.float32)})
+
+
+def test_a_student_of_the_first_format_still_acts(tmp_path):
+    actor = student()
+    about = {
+        "format": "cisr student 1",
+        "config": json.dumps(actor.config.to_json()),
+        "observation": json.dumps({"shape": [3], "n_values": None}),
+        "n_actions": "4",
+    }
+    path = tmp_path / "student.safetensors"
+    save_file({name: np.asarray(array) for name, array in actor.params.items()}, path, metadata=about)
+    np.testing.assert_array_equal(Student.load(path).predict(batch(), True), actor.predict(batch(), True))
 
 
 def test_loading_nonsense_is_a_clear_error(tmp_path):
@@ -133,6 +185,7 @@ def test_loading_the_weights_of_something_else_is_a_clear_error(tmp_path):
         {"format": "cisr student 1"},
         {"format": "cisr student 1", "config": "{}", "observation": "{}", "n_actions": "4"},
         {"format": "cisr student 1", "config": "no", "observation": "json", "n_actions": "four"},
+        {"format": "cisr student 2", "config": "{}", "observation": "{}", "actions": "{}"},
     ],
 )
 def test_a_student_file_with_a_damaged_header_is_a_clear_error(about, tmp_path):
@@ -201,7 +254,7 @@ def test_weights_of_another_network_are_refused():
     weights = {name: np.asarray(array) for name, array in actor.params.items()}
     for wrong in ({}, weights | {"more": np.zeros(1)}, weights | {"policy.bias": np.zeros(5, np.float32)}):
         with pytest.raises(ConfigError, match="A student's weights have"):
-            Student(actor.config, BOX, 4, wrong)
+            Student(actor.config, BOX, Categorical(4), wrong)
 
 
 def test_a_student_is_saved_as_a_whole_or_not_at_all(tmp_path):

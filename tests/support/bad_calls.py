@@ -149,6 +149,11 @@ def _calls() -> list[Call]:
         add(f"Execution(batch={batch!r})", lambda b=batch: cisr.Execution(batch=b), "give a whole number")
     for workers in (-1, 0.5, "x", 10**9):
         add(f"Execution(n_workers={workers!r})", lambda w=workers: cisr.Execution(n_workers=w), "give a whole number")
+    for executor in ("slurm", None, 3, cisr.Execution):
+        given = f"Execution(executor={executor!r:.40})"
+        add(given, lambda e=executor: cisr.Execution(executor=e), "give serial, processes, ray or a cisr.Ray")
+    add("Ray(address=3)", lambda: cisr.Ray(address=3), "give a text")
+    add("Ray(gpus=2)", lambda: cisr.Ray(gpus=2), "give True or False")
     add("compare(execution=2)", lambda: _compare(execution=2), "give a cisr.Execution")
     add("compare(evaluate_safely=None)", lambda: _compare(evaluate_safely=None), "give True or False")
     add("compare(name=3)", lambda: _compare(name=3), "give a text")

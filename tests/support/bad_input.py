@@ -132,7 +132,7 @@ CURRICULA: dict[str, tuple[str | bytes, str]] = {
     "no-interventions.json": ('{"kind": "schedule", "interventions": []}', "give a list of names"),
     "string-interventions.json": ('{"kind": "bandit", "interventions": "SR1"}', "give a list of names"),
     "too-many.json": (SWITCHING % "[]", "2 interventions with 0 thresholds"),
-    "surrogate.json": (FIXED % '"\\ud800"', "has no intervention"),
+    "surrogate.json": (FIXED % '"\\ud800"', "give a text in UTF-8"),
     "[red]name[/].json": ("{", "[red]name[/].json: ].json is not JSON"),
 }
 
@@ -359,6 +359,12 @@ OTHERS: dict[tuple[str, ...], str] = {
     (*TRAIN, "--scale", "[/]"): "'[/]' is not one of 'paper', 'quick'",
     (*TRAIN, "--backend", "x"): "'x' is not one of",
     (*TRAIN, "--backend", "compiled"): "has no JAX environment",
+    (*TRAIN, "--executor", "slurm"): "'slurm' is not one of 'serial', 'processes', 'ray'",
+    (*TRAIN, "--address", "auto"): "--address is about a Ray cluster and the executor is processes",
+    (*TRAIN, "--gpus", "--executor", "serial"): "--gpus is about a Ray cluster and the executor is serial",
+    (*TRAIN, "--executor", "serial", "--workers", "2"): "The executor serial has no workers, not 2",
+    (*TRAIN, "--executor", "ray", "--workers", "0"): "A Ray cluster is to train with 0 workers",
+    (*TRAIN, "--executor", "ray", "--gpus", "--backend", "gymnasium"): "GPUs train on the compiled backend",
     (*TRAIN, "--teacher", ""): "is not one of",
     (*TRAIN, "--student", "[red]tall"): "kinds such as '[red]tall'",
     (*TRAIN, "--evaluate-safely=yes"): "does not take a value",
@@ -427,6 +433,12 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("report", "[/]"): "[/]",
     ("report", "/dev/null"): "/dev/null",
     ("report", "good.json"): "good.json",
+    ("report", "gone.sqlite", "--task", "tiny:task"): "give --replay with it",
+    ("watch", "gone.sqlite"): "gone.sqlite",
+    ("watch", "junk.sqlite"): "junk.sqlite",
+    ("watch", "/dev/null"): "/dev/null",
+    ("watch", "folder", "--host", ""): "give another --host",
+    ("watch", "folder", "--port", "65536"): "65536",
 }
 
 COMMAND_LINES = _command_lines()

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import gymnasium
 import numpy as np
+from hypothesis import strategies as st
 
-from cisr import Intervention, Place, Rewind, Task, ToStart
+from cisr import Drive, Intervention, Override, Place, Rewind, Task, ToStart
 from cisr.core.model import FiniteModel
 
 FALL = -100.0
@@ -88,11 +89,33 @@ def random_intervention(rng, n, kinds=("rewind", "to start", "place"), name="ran
     return Intervention(name=name, trigger=trigger, reset=resets[kind], tau=tau, kappa=kappa)
 
 
+def random_drive(rng, n, n_actions, name="random"):
+    steered, arrived = rng.integers(n_actions, size=n), rng.random(n) < 0.6
+    zone = rng.random(n) < 0.5
+    zone[0] &= rng.random() < 0.2
+    until = None if rng.random() < 0.5 else lambda s: arrived[s[..., 0]]
+    reset = Drive(lambda s: steered[s[..., 0]], until=until, max_steps=int(rng.integers(1, 5)))
+    tau, kappa = (float(rng.choice([0.0, 0.2, 0.6, 1.5])) for _ in range(2))
+    return Intervention(name=name, trigger=lambda s: zone[s[..., 0]], reset=reset, tau=tau, kappa=kappa)
+
+
+def random_override(rng, n, n_actions, name="random"):
+    vetoed, instead = rng.random((n, n_actions)) < 0.6, rng.integers(n_actions, size=(n, n_actions))
+    reset = Override(lambda s, a: instead[s[..., 0], a])
+    tau, kappa = (float(rng.choice([0.0, 0.2, 0.6, 1.5])) for _ in range(2))
+    return Intervention(name=name, trigger=lambda s, a: vetoed[s[..., 0], a], reset=reset, tau=tau, kappa=kappa)
+
+
 def random_task(rng, *, deterministic=False, form="sum", starts_in_danger=False, own_horizons=False, **options):
     """Danger shows in the reward, or in the state, or in both."""
     model = random_model(rng, deterministic=deterministic)
     water = (rng.random(model.n_states) < 0.3) & (rng.random() < 0.7)
-    intervention = random_intervention(rng, model.n_states, **options)
+    if options.get("kinds") == ("drive",):
+        intervention = random_drive(rng, model.n_states, model.n_actions)
+    elif options.get("kinds") == ("override",):
+        intervention = random_override(rng, model.n_states, model.n_actions)
+    else:
+        intervention = random_intervention(rng, model.n_states, **options)
     horizon = int(rng.integers(1, 7))
     if not starts_in_danger:
         water &= model.start == 0
@@ -111,6 +134,45 @@ def random_task(rng, *, deterministic=False, form="sum", starts_in_danger=False,
     )
 
 
+@st.composite
+def finite_tasks(draw):
+    """Tasks like the random ones, of which hypothesis finds the smallest that shows what it has found."""
+    n, n_actions, horizon = draw(st.integers(1, 4)), draw(st.integers(1, 2)), draw(st.integers(1, 5))
+    states, sets = st.integers(0, n - 1), st.lists(st.booleans(), min_size=n, max_size=n).map(np.array)
+    ends = draw(sets)
+    moves = []
+    for s in range(n):
+        for a in range(n_actions):
+            targets = draw(st.lists(states, min_size=1, max_size=2))
+            chance, reward = 1 / len(targets), draw(st.sampled_from([0.0, 1.0, FALL]))
+            moves += [(s, a, chance, target, reward, bool(ends[target])) for target in targets]
+    source, action, probability, target, reward, terminated = map(np.array, zip(*moves, strict=True))
+    model = FiniteModel(
+        states=np.arange(n)[:, None],
+        n_actions=n_actions,
+        source=source,
+        action=action,
+        probability=probability,
+        target=target,
+        reward=reward,
+        terminated=terminated,
+        start=np.eye(n)[0],
+    )
+    zone, water, put = draw(sets), draw(sets), draw(states)
+    put_there = Place(lambda state, history, u: np.array([put]))
+    reset = draw(st.sampled_from([Rewind(1), ToStart(), put_there]))
+    return Task(
+        name="drawn",
+        make_env=lambda: TableEnv(model),
+        model=lambda: model,
+        danger=lambda move: (move.reward == FALL) | water[move.state[..., 0]],
+        success=lambda move: move.terminated & (move.reward > 0),
+        interventions=(Intervention(name="random", trigger=lambda s: zone[s[..., 0]], reset=reset, tau=0.1),),
+        horizon=horizon,
+        constraint_form="sum",
+    )
+
+
 def steps_of(task, intervention):
     """How long an episode may last."""
     own = task.horizon if intervention.horizon is None else intervention.horizon
@@ -121,6 +183,91 @@ def steps_of(task, intervention):
 def starts_in_danger(task, state):
     start = type("Move", (), {"state": task.model().states[state], "reward": 0.0, "terminated": False})
     return bool(task.failed(start))
+
+
+def moves_of(task, state, action):
+    """[(probability, reward, failed, terminated, next state), …] in M."""
+    model = task.model()
+    for s, a, p, s_next, reward, terminated in rows(model):
+        if (s, a) == (state, action):
+            move = type("Move", (), {"state": model.states[s_next], "reward": reward, "terminated": terminated})
+            yield p, reward, bool(task.failed(move)), terminated, s_next
+
+
+def whole_steps(task, intervention, state, action, left, first=False):
+    """One step in M_i under a drive or an override, with `left` steps of the clock:
+    [(probability, reward, failed, fired, where it leaves the student, steps of the clock), …]."""
+    model, reset = task.model(), intervention.reset
+    doomed = first and starts_in_danger(task, state)
+    (trigger,) = intervention.triggers.values()
+    vector = model.states[state]
+    if isinstance(reset, Override):
+        fired = bool(trigger(vector, action))
+        given = int(reset.act(vector, action)) if fired else action
+        for p, reward, failed, terminated, s_next in moves_of(task, state, given):
+            failed |= doomed
+            yield p, reward, failed, fired, None if failed or terminated else s_next, 1
+        return
+
+    def drive(p, reward, s, driven):
+        for q, _, failed, terminated, s_next in moves_of(task, s, int(reset.controller(model.states[s]))):
+            now = driven + 1
+            there = model.states[s_next]
+            safe = not trigger(there) if reset.until is None else reset.until(there)
+            if failed or terminated:
+                yield p * q, reward, failed, True, None, 1 + now
+            elif 1 + now >= left:
+                yield p * q, reward, False, True, None, 1 + now
+            elif safe or now == reset.max_steps:
+                yield p * q, reward, False, True, s_next, 1 + now
+            else:
+                yield from drive(p * q, reward, s_next, now)
+
+    for p, reward, failed, terminated, s_next in moves_of(task, state, action):
+        failed |= doomed
+        fired = bool(trigger(model.states[s_next]))
+        if failed or terminated or left == 1 or not fired:
+            yield p, reward, failed, fired, None if failed or terminated else s_next, 1
+        else:
+            yield from drive(p, reward, s_next, 0)
+
+
+def highest_failure_when_acting(task, intervention):
+    """The highest failure probability under a drive or an override, by recursion over the clock."""
+
+    @cache
+    def worst(state, left):
+        if state is None or left <= 0:
+            return 0.0
+        return max(
+            sum(
+                p * (1.0 if failed else worst(stands, left - took))
+                for p, _, failed, _, stands, took in whole_steps(task, intervention, state, a, left, left == horizon)
+            )
+            for a in range(model.n_actions)
+        )
+
+    model, horizon = task.model(), steps_of(task, intervention)
+    return sum(p * worst(s, horizon) for s, p in enumerate(model.start.tolist()) if p)
+
+
+def evaluate_when_acting(task, intervention, policy):
+    """A policy (T, n, actions) in M_i under a drive or an override: expected failures, rescues and return."""
+
+    @cache
+    def worth(state, left):
+        if state is None or left <= 0:
+            return np.zeros(3)
+        total = np.zeros(3)
+        for a in range(model.n_actions):
+            steps = whole_steps(task, intervention, state, a, left, left == horizon)
+            for p, reward, failed, fired, stands, took in steps:
+                now = np.array([failed, fired, reward], float)
+                total += policy[horizon - left, state, a] * p * (now + worth(stands, left - took))
+        return total
+
+    model, horizon = task.model(), steps_of(task, intervention)
+    return sum(p * worth(s, horizon) for s, p in enumerate(model.start.tolist()) if p)
 
 
 def outcomes(task, intervention, state, action, first=False):

@@ -16,6 +16,7 @@ student = StudentConfig(
 task = dataclasses.replace(
     _quick,
     name="tiny-lake",
+    interventions=_quick.interventions[:3],  # the paper's
     jax_env=None,
     horizon=40,
     training=dataclasses.replace(
@@ -23,13 +24,13 @@ task = dataclasses.replace(
         n_units=3,
         deployment_steps=100,
         student=student,
-        teaching=dataclasses.replace(_quick.training.teaching, n_initial=3, n_rounds=2, class_size=2),
+        teaching=dataclasses.replace(_quick.training.teaching, interventions=(), n_initial=3, n_rounds=2, class_size=2),
         scale="own",
     ),
 )
 
 
-HERE = Execution(n_workers=0)
+HERE = Execution(n_workers=0, batch=2)
 """Everything in this process."""
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from cisr import ConfigError
-from cisr.system.files import check_targets, write_text, writing
+from cisr.system.files import check_targets, write_text, writing, writing_together
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -61,3 +61,42 @@ def test_two_results_need_two_files_and_sources_are_not_replaced(tmp_path):
         check_targets({"--json": tmp_path / "a", "--figure": tmp_path / "link"})
     with pytest.raises(ConfigError, match="--json would replace"):
         check_targets({"--json": tmp_path / "a"}, [tmp_path / "link"])
+
+
+def write_three(folder):
+    with writing_together(folder) as aside:
+        for name in ("a", "b", "c"):
+            (aside / name).write_text("new")
+
+
+@pytest.mark.parametrize("in_the_way", ["a", "c"])
+def test_of_files_that_belong_together_none_is_replaced_where_one_cannot_be(tmp_path, in_the_way):
+    (tmp_path / "b").write_text("old")
+    (tmp_path / in_the_way).mkdir()
+    with pytest.raises(ConfigError, match=f"{in_the_way}: it is a folder"):
+        write_three(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted([in_the_way, "b"]) and (tmp_path / "b").read_text() == "old"
+
+
+def test_files_that_belong_together_are_as_before_when_the_last_one_fails(tmp_path, monkeypatch):
+    (tmp_path / "b").write_text("old")
+    replace = os.replace
+
+    def fails(source, target):
+        if target == tmp_path / "c":
+            raise PermissionError(13, "Permission denied")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(ConfigError, match="permission denied"):
+        write_three(tmp_path)
+    assert os.listdir(tmp_path) == ["b"] and (tmp_path / "b").read_text() == "old"
+
+
+def test_what_a_kill_has_left_is_in_nobodys_way(tmp_path):
+    (tmp_path / f".cisr-{os.getpid()}").mkdir()
+    (tmp_path / f".cisr-{os.getpid()}.json").touch()
+    write_three(tmp_path)
+    check_targets({"--json": tmp_path / "r.json"})
+    write_text(tmp_path / "r.json", "{}")
+    assert {"a", "b", "c", "r.json"} < set(os.listdir(tmp_path))

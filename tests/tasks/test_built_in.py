@@ -31,7 +31,7 @@ def test_explorers_are_the_usual_students(name):
 
 
 def test_gymnasium_knows_them_by_name():
-    assert {"cisr/FrozenLake-v0", "cisr/LunarLander-v0"} <= set(gymnasium.registry)
+    assert {"cisr/FrozenLake-v0", "cisr/LunarLander-v0", "cisr/Highway-v0"} <= set(gymnasium.registry)
     env = gymnasium.make("cisr/FrozenLake-v0", intervention="HR", student="cnn")
     assert env.spec.kwargs == {"task": "frozen-lake", "intervention": "HR", "student": "cnn"}
 

@@ -142,11 +142,32 @@ def test_the_inner_zone_drawn_by_hand():
 
 
 def test_resets_and_tolerances_are_the_papers():
-    assert {i.name: (i.reset, i.tau, i.kappa) for i in TASK.interventions} == {
+    assert {i.name: (i.reset, i.tau, i.kappa) for i in TASK.interventions if i.name != "HA"} == {
         "SR1": (Rewind(1), 0.1, 0.0),
         "SR2": (Rewind(1), 0.1, 0.0),
         "HR": (ToStart(), 0.0, 0.0),
     }
+
+
+def test_ha_lets_students_take_the_actions_that_can_never_end_in_a_lake():
+    transitions, ha = table(), TASK.intervention("HA")
+    assert (ha.reset.ends, ha.tau, ha.kappa) == (True, 0.0, 0.0)
+    tiles = np.arange(100)[:, None]
+    let_through = np.array([~ha.trigger(tiles, np.full(100, action)) for action in range(4)]).T  # (tile, action)
+    instead = ha.reset.act(tiles, np.zeros(100, int))
+    stands = {t for t in range(100) if let_through[t].any()}  # where a student can always go on
+    assert START in stands and GOAL in stands and len(stands) > 60
+    for tile in (t for t in stands if LETTERS[t] in "SF"):
+        assert let_through[tile, instead[tile]]
+        for action in range(4):
+            landed = {t for p, t, _, _ in transitions[tile][action] if p > 0}
+            assert let_through[tile, action] == (landed <= stands), (tile, action)
+
+
+def test_the_papers_students_and_teachers_know_the_papers_interventions_alone():
+    for scale, kind in (("paper", "cnn"), ("quick", "mlp")):
+        assert get_task("frozen-lake", scale, kind).choices == ("SR1", "SR2", "HR")
+    assert get_task("frozen-lake").choices == ("SR1", "SR2", "HR", "HA")
 
 
 @pytest.mark.parametrize("name", TRIGGER_DISTANCE)
@@ -200,9 +221,9 @@ def random_play(name, n_steps, seed, n_envs=100):
 
 
 def test_a_million_random_steps_under_the_interventions_never_end_in_a_lake():
-    played = {name: random_play(name, 333_334, seed) for seed, name in enumerate(TRIGGER_DISTANCE)}
+    played = {name: random_play(name, 250_000, seed) for seed, name in enumerate(TASK.intervention_names)}
     assert sum(steps for steps, _, _ in played.values()) >= 1_000_000
-    assert {name: failures for name, (_, failures, _) in played.items()} == {"SR1": 0, "SR2": 0, "HR": 0}
+    assert {name: failures for name, (_, failures, _) in played.items()} == {"SR1": 0, "SR2": 0, "HR": 0, "HA": 0}
     for steps, _, rescues in played.values():
         assert rescues > steps / 100
 
@@ -250,7 +271,7 @@ def test_a_lake_of_ones_own_has_its_own_zones():
 def test_both_scales_are_the_same_lake(scale, n_units):
     task = get_task("frozen-lake", scale)
     assert (task.training.n_units, task.horizon, task.training.scale) == (n_units, 201, scale)
-    assert task.intervention_names == ("SR1", "SR2", "HR")
+    assert task.intervention_names == ("SR1", "SR2", "HR", "HA")
     assert task.safe_evaluation == "HR"
 
 

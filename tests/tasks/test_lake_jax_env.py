@@ -39,7 +39,7 @@ def test_what_a_student_sees_is_what_gymnasiums_shows():
     np.testing.assert_array_equal(LAKE.table[int(LAKE.get_obs(start, PARAMS)[0])], observation)
 
 
-@pytest.mark.parametrize("name", ["none", "SR1", "SR2", "HR", "Back-3"])
+@pytest.mark.parametrize("name", ["none", "SR1", "SR2", "HR", "HA", "Back-3"])
 def test_supervised_episodes_are_the_same_in_both_backends(name):
     """Gymnasium's environments draw one uniform a step; the JAX environment is given the same ones."""
     intervention = TASK.intervention(name)

@@ -69,7 +69,7 @@ def test_it_beats_random_search_on_a_smooth_mixed_function():
             teacher.tell(point, smooth(point) + noise[k])
         return smooth(teacher.best())
 
-    seeds = range(6)
+    seeds = range(3)
     modelled = [found(GPUCB(SMALL, seed=seed, n_initial=6), seed) for seed in seeds]
     random = [found(RandomSearch(SMALL, seed=seed), seed) for seed in seeds]
     assert np.mean(modelled) > np.mean(random) + 0.15

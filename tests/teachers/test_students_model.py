@@ -42,6 +42,24 @@ def test_classification_is_at_the_mode_and_as_curved_as_there():
     assert (found.mean[1], found.covariance[1, 1]) == (USUAL_LOG_ODDS, 2.0)  # nobody has begun with B
 
 
+def test_many_students_of_few_paths_say_what_they_say_one_by_one():
+    """Against the regression written out, with a row and a column for each student."""
+    rng = np.random.default_rng(0)
+    paths = [(A, AB, BA, BC)[k] for k in rng.integers(4, size=40)]
+    y = rng.normal(size=40)
+    at = [A, B, AB, BC]
+    found = regressed(FAILING, paths, y, at)
+    weights = FAILING(at, paths) @ np.linalg.inv(FAILING(paths, paths) + NOISE * np.eye(40))
+    np.testing.assert_allclose(found.mean, weights @ y, atol=1e-10)
+    np.testing.assert_allclose(found.covariance, FAILING(at, at) - weights @ FAILING(paths, at), atol=1e-10)
+
+
+def test_to_believe_takes_no_longer_because_many_have_tried_the_same():
+    paths = [A, B, AB, BA] * 25_000
+    scores = np.random.default_rng(0).normal(size=len(paths))
+    assert believe(paths, scores, [A]).failing.mean.shape == (1,)  # one by one, 80 GB
+
+
 @pytest.mark.parametrize("n", [10, 30, 200])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_mode_is_found_however_many_failed(n, seed):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import Fixed, Intervention, Place, Rewind, Transition
+from cisr import Drive, Fixed, Intervention, Override, Place, Rewind, Transition
 from cisr.cmdp.compiled import CompiledCMDP
 from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
@@ -42,6 +42,14 @@ def lowest(state):
     return row(state) >= 3
 
 
+def west_or_north(state):
+    return 3 * (row(state) >= 3)
+
+
+def east(state):
+    return 2 + 0 * state[..., 0]
+
+
 TRIGGERS = {"east": in_column(4), "south": lowest}
 LAKE = dataclasses.replace(
     tiny.compiled,
@@ -58,6 +66,19 @@ LAKE = dataclasses.replace(
             tau=0.2,
             horizon=17,
         ),
+        Intervention(name="drive", trigger=TRIGGERS, reset=Drive(west_or_north, max_steps=3), tau=0.2, horizon=23),
+        Intervention(
+            name="march",
+            trigger={"east": in_column(3), "south": lowest},
+            reset=Drive(east, until=in_column(5), max_steps=4),
+            tau=0.2,
+        ),
+        Intervention(
+            name="veto",
+            trigger={"east": lambda s, a: (column(s) == 3) & (a == 2), "south": lambda s, a: (row(s) == 2) & (a == 1)},
+            reset=Override(lambda s, a: 3 - a + 0 * s[..., 0]),
+            tau=0.1,
+        ),
     ),
     safe_evaluation=None,
     reward=reward,
@@ -66,7 +87,16 @@ LAKE = dataclasses.replace(
 
 
 @pytest.mark.parametrize(
-    ("name", "horizon", "form"), [("back", 25, "sum"), ("back", 25, "mean"), ("up", 17, "sum"), ("none", 40, "sum")]
+    ("name", "horizon", "form"),
+    [
+        ("back", 25, "sum"),
+        ("back", 25, "mean"),
+        ("up", 17, "sum"),
+        ("drive", 23, "mean"),
+        ("march", 40, "sum"),
+        ("veto", 40, "mean"),
+        ("none", 40, "sum"),
+    ],
 )
 def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon, form):
     task = dataclasses.replace(LAKE, constraint_form=form)
@@ -80,12 +110,12 @@ def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon
     compiled = cmdp.start(params, jnp.zeros((N, 0)))
     actions = np.random.default_rng(0).choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(STEPS, N)).astype(np.int32)
     lengths, seen = np.zeros(N, int), np.zeros(len(task.outcomes) - 1, int)
-    fired = np.zeros(3)
+    fired, driven = np.zeros(3), 0
     for t in range(STEPS):
-        u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
+        u = np.array([_next_uniforms(env, 1 + cmdp.max_driven) for env in envs.envs], np.float32)
         theirs = envs.step(actions[t])
-        compiled, ours = step(params, rules, compiled, actions[t], u, jnp.zeros((N, 0)))
-        for field in ("terminated", "truncated", "rescued", "failed", "outcomes"):
+        compiled, ours = step(params, rules, compiled, actions[t], u[:, :1], jnp.zeros((N, 0)), u[:, 1:, None])
+        for field in ("terminated", "truncated", "rescued", "failed", "driven", "outcomes"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=f"{field} at {t}")
         for one, other in (
             (ours.reward, theirs.reward),
@@ -94,7 +124,8 @@ def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon
         ):
             np.testing.assert_allclose(one, other, atol=1e-5, err_msg=f"at {t}")
         np.testing.assert_array_equal(compiled.state, [env.unwrapped.s for env in envs.envs])
-        lengths += 1
+        lengths += 1 + theirs.driven.astype(int)
+        driven += theirs.driven.sum()
         np.testing.assert_array_equal(theirs.truncated, (lengths == horizon) & ~theirs.terminated)
         fired += theirs.costs.sum(axis=0)
         seen += theirs.outcomes.sum(axis=0)
@@ -104,7 +135,11 @@ def test_every_quantity_of_every_step_is_the_same_in_both_backends(name, horizon
             envs.restart(int(k))
         compiled = restart(params, compiled, ended, jnp.zeros((N, 0)))
     assert theirs.costs.shape == (N, 3) and task.outcomes[:2] == ("lake", "south-east")
-    assert seen[task.outcomes.index("south-east" if name == "none" else "timeout")]
+    ends = {"none": ("south-east",), "march": ("lake", "south-east", "rescue"), "veto": ("lake",)}.get(
+        name, ("timeout",)
+    )
+    assert all(seen[task.outcomes.index(end)] for end in ends), dict(zip(task.outcomes, seen, strict=False))
+    assert (driven > 0) == (name in ("drive", "march"))
     assert form == "mean" or name == "none" or (fired[1:] > 0).all()
 
 
@@ -115,7 +150,7 @@ def test_a_start_inside_danger_is_a_failure_of_the_first_step_in_both_backends()
     params = jax.tree.map(jnp.asarray, jax_env.params)
     envs = InducedCMDPs(task, intervention, [task.make_env() for _ in range(N)])
     envs.seed(range(N))
-    u = np.array([[_next_uniform(env)] for env in envs.envs], np.float32)
+    u = np.array([_next_uniforms(env, 1) for env in envs.envs], np.float32)
     theirs = envs.step(np.full(N, 1))
     cmdp = CompiledCMDP(task, jax_env, [intervention])
     start = cmdp.start(params, jnp.zeros((N, 0)))
@@ -142,8 +177,8 @@ def test_in_safe_evaluation_a_failure_without_a_rescue_is_punished_by_its_own_ho
     assert deployment.score == pytest.approx(failed * -2 * 30 * task.max_reward, abs=1.0)  # others earn little
 
 
-def _next_uniform(env) -> float:
-    """The number that the environment will draw next; its generator is left as it is."""
+def _next_uniforms(env, n) -> np.ndarray:
+    """The numbers that the environment will draw next; its generator is left as it is."""
     generator = np.random.Generator(np.random.PCG64())
     generator.bit_generator.state = env.unwrapped.np_random.bit_generator.state
-    return generator.random()
+    return generator.random(n)

@@ -127,6 +127,21 @@ def test_the_weights_at_the_end_are_those_of_the_best_candidate(tried, untried):
         assert (graduation.deployments[k] == untried[1].deployments[k]) is (chosen == 3)
 
 
+def test_a_policy_is_handed_in_with_the_statistics_that_it_saw_by():
+    def taught_by(config):
+        return taught("gymnasium", batch(dataclasses.replace(config, normalize_observations=True)))
+
+    (checkpoints, graduation), (alone, _) = taught_by(SEVERAL), taught_by(ONE)
+    logs = [[c.records[k].log for c in checkpoints] for k in range(4)]
+    units = [transcript(*logs[k], deployment=graduation.deployments[k]).handed_in for k in range(4)]
+    assert 2 in units
+    statistics = [name for name in checkpoints[-1].weights if name.startswith("statistics/")]
+    assert any((alone[1].weights[name] != alone[2].weights[name]).any() for name in statistics)
+    for name in (name for name in checkpoints[-1].weights if name.startswith(("params/", "statistics/"))):
+        for k, chosen in enumerate(units):
+            np.testing.assert_array_equal(checkpoints[-1].weights[name][k], alone[chosen - 1].weights[name][k])
+
+
 def test_candidates_travel_in_checkpoints_until_one_is_handed_in(tried):
     carried = [any(name.startswith("candidate") for name in checkpoint.weights) for checkpoint in tried[0]]
     assert carried == [False, True, False]

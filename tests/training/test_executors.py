@@ -30,7 +30,7 @@ def workers():
 
 
 def pid(pool):
-    return pool._workers[0]._child.pid
+    return pool._workers[0].child._process.pid
 
 
 def test_a_worker_may_be_killed_at_every_unit_because_progress_forgives(workers):
@@ -47,7 +47,7 @@ def test_a_worker_may_be_killed_at_every_unit_because_progress_forgives(workers)
 def test_an_idle_worker_that_is_killed_is_replaced(workers, death):
     assert isinstance(list(workers.run([job("a")]))[-1][1], Graduation)
     os.kill(pid(workers), death)
-    workers._workers[0]._child._process.wait()
+    workers._workers[0].child._process.wait()
     assert isinstance(list(workers.run([job("b")]))[-1][1], Graduation)
 
 
@@ -57,8 +57,8 @@ def test_an_idle_worker_may_die_while_another_one_works():
     assert len(pool._workers) == 2
     events = pool.run([job("c")])
     next(events)
-    idle = [worker for worker in pool._workers if worker.alive][-1]
-    os.kill(idle._child.pid, signal.SIGKILL)
+    idle = [worker for worker in pool._workers if worker.child.alive][-1]
+    os.kill(idle.child._process.pid, signal.SIGKILL)
     assert isinstance(list(events)[-1][1], Graduation)
     pool.close()
 

@@ -62,7 +62,7 @@ def test_a_fresh_start_begins_with_new_weights_a_new_optimiser_and_new_multiplie
     train = kind._train
 
     def listen(self, unit, learners, interventions):
-        begun[unit] = learners_to_arrays(learners)
+        begun[unit] = learners_to_arrays(learners.learners)
         return train(self, unit, learners, interventions)
 
     monkeypatch.setattr(kind, "_train", listen)

@@ -12,11 +12,13 @@ from cisr.core.errors import ConfigError, TaskError
 from cisr.core.intervention import Intervention, Rewind
 from cisr.curricula import Fixed, Schedule, Switching, Threshold
 from cisr.students import MLP, StudentConfig
+from cisr.students.distributions import Categorical, Categoricals, Gaussian
+from cisr.students.networks import ObservationSpec
 from cisr.students.program import learners_from_arrays, program_for
 from cisr.tasks import get_task
 from cisr.training import Batch, Checkpoint, Graduation, Progress, StudentSpec, TrainingSetup
-from cisr.training import gymnasium as backend
-from cisr.training.gymnasium import specs_of, train
+from cisr.training.gymnasium import train
+from cisr.training.spaces import specs_of
 
 CONFIG = StudentConfig(
     network=MLP(hidden=(8,)),
@@ -311,25 +313,56 @@ BOX, DISCRETE = gymnasium.spaces.Box(-1.0, 1.0, (3,)), gymnasium.spaces.Discrete
 
 
 def specs(seen, done):
-    return backend.specs_of(replace(TASK, make_env=lambda: Spaces(seen, done)))
+    return specs_of(replace(TASK, make_env=lambda: Spaces(seen, done)))
 
 
-def test_students_see_boxes_and_numbers_and_choose_from_numbers():
-    observation, distribution = specs(BOX, DISCRETE)
-    assert (observation.shape, observation.n_values, distribution.n_actions) == ((3,), None, 4)
-    observation, _ = specs(gymnasium.spaces.Discrete(9), DISCRETE)
-    assert (observation.shape, observation.n_values) == ((), 9)
+SPACES = gymnasium.spaces
+ONE = gymnasium.spaces.Dict(a=BOX, b=SPACES.Tuple((SPACES.Discrete(3, start=1), SPACES.MultiBinary(2))))
+
+
+@pytest.mark.parametrize(
+    ("seen", "spec"),
+    [
+        (BOX, ObservationSpec((3,))),
+        (SPACES.Box(0, 9, (2,), np.int64), ObservationSpec((2,))),
+        (SPACES.Box(0, 255, (5, 4, 3), np.uint8), ObservationSpec((5, 4, 3), image=True)),
+        (SPACES.Box(0, 255, (128,), np.uint8), ObservationSpec((128,))),
+        (SPACES.Discrete(9), ObservationSpec((), n_values=9)),
+        (SPACES.Discrete(3, start=1), ObservationSpec((), n_values=3, start=1)),
+        (SPACES.MultiBinary((2, 2)), ObservationSpec((2, 2))),
+        (SPACES.MultiDiscrete([2, 5]), ObservationSpec((7,))),
+        (ONE, ObservationSpec((8,))),
+    ],
+)
+def test_students_see_spaces_of_all_kinds(seen, spec):
+    assert specs(seen, DISCRETE)[0] == spec
+
+
+@pytest.mark.parametrize(
+    ("done", "distribution"),
+    [
+        (DISCRETE, Categorical(4)),
+        (SPACES.Discrete(3, start=-1), Categorical(3, -1)),
+        (SPACES.MultiDiscrete([[2, 5]], start=[[0, 1]]), Categoricals((2, 5), (0, 1), (1, 2))),
+        (SPACES.MultiBinary(3), Categoricals((2, 2, 2), (0, 0, 0), (3,))),
+        (SPACES.Box(-1.0, np.inf, (2, 1)), Gaussian((-1.0, -1.0), (np.inf, np.inf), (2, 1))),
+    ],
+)
+def test_students_act_in_spaces_of_all_kinds(done, distribution):
+    assert specs(BOX, done)[1] == distribution
 
 
 @pytest.mark.parametrize(
     ("seen", "done", "complaint"),
     [
-        (BOX, BOX, "the action space Box"),
-        (BOX, gymnasium.spaces.Discrete(3, start=1), "the action space Discrete"),
-        (gymnasium.spaces.Discrete(3, start=1), DISCRETE, "the observation space Discrete"),
-        (gymnasium.spaces.Dict(a=BOX), DISCRETE, "FlattenObservation"),
+        (BOX, SPACES.Dict(a=BOX), "the action space Dict.*TransformAction"),
+        (BOX, SPACES.Box(0, 9, (2,), np.int64), "the action space Box.*floating-point.*TransformAction"),
+        (SPACES.Text(5), DISCRETE, "the observation space Text.*TransformObservation"),
+        (SPACES.Sequence(BOX), DISCRETE, "the observation space Sequence.*TransformObservation"),
+        (SPACES.Graph(BOX, None), DISCRETE, "the observation space Graph.*TransformObservation"),
+        (SPACES.Dict(a=BOX, mission=SPACES.Text(5)), DISCRETE, "the observation space Dict.*FilterObservation"),
     ],
 )
-def test_spaces_that_students_cannot_handle_are_refused(seen, done, complaint):
+def test_spaces_that_students_cannot_handle_are_refused_with_the_wrapper_that_mends_it(seen, done, complaint):
     with pytest.raises(ConfigError, match=complaint):
         specs(seen, done)

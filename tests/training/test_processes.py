@@ -393,7 +393,7 @@ def test_a_worker_whose_environments_keep_memory_is_replaced_and_nothing_else_ch
         for _, event in pool.run([job(stubborn.leaking, "a", "b")]):
             events.append(event)
             if isinstance(event, Checkpoint):
-                pids.append(pool._workers[0]._child.pid)
+                pids.append(pool._workers[0].child._process.pid)
     finally:
         pool.close()
     calm = taught(Processes(1), job(tiny.task, "a", "b"))

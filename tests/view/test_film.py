@@ -10,7 +10,8 @@ import tiny
 from PIL import Image
 
 from cisr import ConfigError, Store
-from cisr.view.film import check_film, film, median_student
+from cisr.experiments.comparison import median_student
+from cisr.view.film import check_film, film
 from cisr.view.page import write_page
 
 

@@ -67,6 +67,10 @@ def lines_of(text: str, form: str) -> list[str]:
     return [html.unescape(line) for line in re.findall(rf'data-{form}="([^"]*)"', text)]
 
 
+def rows_of_policies(text: str) -> list[str]:
+    return [line for line in lines_of(text, "csv") if "in every unit." in line or "Begin with" in line]
+
+
 def test_the_table_has_the_numbers_of_the_comparison(path, written):
     with Store(path, read_only=True) as store:
         rows = compare_rows(store)
@@ -146,7 +150,7 @@ def test_what_the_teacher_believes_is_said_drawn_and_in_the_table(path, written)
     assert f"Table of {len(rows)} policies" in words
     head = next(line for line in lines_of(written, "csv-before") if line.startswith("policy,")).split(",")
     assert head[2:6] == ["students", "score", "expected", "bound"]
-    table = list(csv.DictReader([",".join(head), *(x for x in lines_of(written, "csv") if "Begin with" in x)]))
+    table = list(csv.DictReader([",".join(head), *rows_of_policies(written)]))
     assert [float(row["bound"]) for row in table] == sorted((row["bound"] for row in rows), reverse=True)
     assert sum(int(row["students"]) for row in table) == 10
 
@@ -169,14 +173,15 @@ def test_a_search_at_random_has_no_model_to_show(tmp_path):
 
 
 def test_patient_curricula_are_worded_as_such(tmp_path):
-    patient = tiny.teaching(patience=2, class_size=1, n_rounds=0)
+    patient = tiny.teaching(patience=2, class_size=1, n_initial=6, n_rounds=0)
     Study(tiny.task, teaching=patient, store=tmp_path / "s", execution=tiny.HERE).run()
     written = write_page(tmp_path / "s").read_text()
     with Store(tmp_path / "s", read_only=True) as store:
         found = store.findings()["study"]
     assert found["policy"]["kind"] == "patient" and in_words(found["policy"]) in said(written)
     after = "After 2 units in one stage but the last the student starts over, with new weights."
-    assert sum(after in line for line in lines_of(written, "csv")) == 3
+    rows = rows_of_policies(written)
+    assert len(rows) == 6 and sum(after in row for row in rows) == sum("go on to" in row for row in rows) == 3
     assert "--at-once 6 --patience 2 --teacher top-two" in said(written)
 
 
@@ -224,7 +229,7 @@ def test_failures_in_training_and_in_deployment_are_told_apart(written):
 
 def test_the_commands_to_run_it_again_have_the_seed_and_sizes(written):
     words = "--initial 3 --rounds 2 --students 2 --at-once 6 --teacher top-two --backend gymnasium --seed 3"
-    assert f"{words} --batch 16 --store" in said(written)
+    assert f"{words} --batch 2 --store" in said(written)
     assert "HR none --students 2 --deploy-each-unit --backend gymnasium --seed 3" in said(written)
 
 

@@ -7,9 +7,10 @@ import tiny
 from rich.console import Console
 
 from cisr import Fixed, Store, compare
+from cisr.auditing.play import AuditProgress
 from cisr.experiments.compare import register
 from cisr.training import Batch, BatchProgress, Checkpoint, Graduation, Progress
-from cisr.view.progress import QUIET_SECONDS, Meter
+from cisr.view.progress import QUIET_SECONDS, Meter, counting
 
 
 @pytest.fixture
@@ -68,3 +69,17 @@ def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_its
 def test_nothing_is_said_more_often_than_now_and_then(clock, batch):
     meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
     assert said_after(clock, QUIET_SECONDS / 2, meter, batch, 1) == ""
+
+
+def test_a_terminal_shows_a_bar_with_what_is_done(batch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Meter(terminal, "Comparing", n_units=2, n_students=2) as meter:
+        meter(BatchProgress(batch, Checkpoint(1, {}, (), ())))
+    assert "Comparing" in terminal.file.getvalue() and "2/4" in terminal.file.getvalue()
+
+
+def test_a_terminal_shows_what_an_audit_does():
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with counting(terminal, "Auditing") as callback:
+        callback(AuditProgress("SR1", "random", 1_000))
+    assert "Auditing: SR1: random, 1,000 steps" in terminal.file.getvalue()

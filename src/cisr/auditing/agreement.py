@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cisr.core.model import FiniteModel, said
-from cisr.core.task import Move, Task
+from cisr.core.moves import Move, stacked
+from cisr.core.task import Task
 
 ERROR_LEVEL = 1e-6
 """α: how often a right model is accused of wrong frequencies, at most."""
@@ -36,6 +37,8 @@ class PlayedEpisode(NamedTuple):
 
     start: np.ndarray  # (d,)
     steps: list[PlayedMove]
+    driven: int
+    """Steps of controllers between them, which count for its length."""
     cut_off: bool
     """Whether the environment itself cut it off after the last step."""
     horizon: int
@@ -101,10 +104,10 @@ def _unknown(task: Task, model: FiniteModel, episode: PlayedEpisode, bet: Bet) -
         bet.on(place, follows)
         records.append(follows)
     yield from _judged_otherwise(task, model, episode, records)
-    lasted, lasts = len(episode.steps), model.lasting(episode.horizon)
+    lasted, lasts = len(episode.steps) + episode.driven, model.lasting(episode.horizon)
     if lasted > lasts:
         message = f"an episode went on after {lasts} steps, the model's time limit"
-        yield Disagreement(message, episode.steps[lasts].source)
+        yield Disagreement(message, episode.steps[-1].source)
     elif episode.cut_off and lasted < lasts:
         message = f"the environment cut an episode off after {lasted} steps: give the model this time_limit"
         yield Disagreement(message, episode.steps[-1].move.state)
@@ -116,9 +119,9 @@ def _judged_otherwise(
     """Dangers, success and triggers must say the same of what was seen and of the model's record of it."""
     if not records:
         return
-    seen = Move(*(np.array(column) for column in zip(*(step.move for step in episode.steps), strict=True)))
+    seen = stacked([step.move for step in episode.steps])
     numbers, rewards, ends = (np.array(column) for column in zip(*records, strict=True))
-    known = Move(model.states[numbers], rewards, ends)
+    known = Move(model.states[numbers], rewards, ends, seen.action)
     for what, judge in predicates(task):
         differs = np.flatnonzero(np.asarray(judge(seen)) != np.asarray(judge(known)))
         if len(differs):
@@ -132,13 +135,13 @@ def _judged_otherwise(
 
 
 def predicates(task: Task) -> Iterator[tuple[str, Callable[[Move], Any]]]:
-    """All that judges moves, by name: triggers, dangers, success."""
+    """All that judges moves, by name: triggers of states, dangers, success."""
 
     def of_states(trigger: Callable[[Any], Any]) -> Callable[[Move], Any]:
         return lambda move: trigger(move.state)
 
     for intervention in task.interventions:
-        for name, trigger in intervention.triggers.items():
+        for name, trigger in ({} if intervention.judges_actions else intervention.triggers).items():
             yield f"trigger '{name}' of '{intervention.name}'", of_states(trigger)
     yield from ((f"danger '{name}'", danger) for name, danger in task.dangers.items())
     yield "success", task.success

@@ -11,14 +11,23 @@ Nothing here proves safety. Without a failure the result is a bound for these at
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
-from cisr.auditing.counterexample import Counterexample, replay
-from cisr.auditing.falsification import Attack, Falsification, Training, upper_bound
-from cisr.auditing.play import Arena, Attacker, Episode, RandomAttacker, Script, ScriptedAttacker, StickyAttacker
-from cisr.auditing.progress import AuditProgress
+from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
+from cisr.auditing.counterexample import KEPT, counterexamples, names_of, replay
+from cisr.auditing.falsification import Attack, Falsification, upper_bound
+from cisr.auditing.play import (
+    Arena,
+    Attacker,
+    AuditProgress,
+    Episode,
+    RandomAttacker,
+    Script,
+    ScriptedAttacker,
+    StickyAttacker,
+)
 from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
-from cisr.auditing.verdict import check_attackers, check_budget, check_confidence
 from cisr.cmdp.answers import check_environment
 from cisr.core.callback import Callback, ignore
 from cisr.core.errors import ConfigError
@@ -31,8 +40,6 @@ BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
 MOST_REHEARSALS = 20
 REHEARSAL_SHARE = 0.2
-KEPT = 3
-"""Counterexamples that are kept of each attacker."""
 
 
 def falsify(
@@ -69,46 +76,27 @@ def falsify(
     _check_actions(task, names)
     share = _share(budget, names, horizon)
     if "trained" in names:
-        trained = train_attacker(
-            task,
-            under,
-            budget=int(budget * TRAINING_SHARE),
-            seed=derive_seed(root, "training"),
-            backend=backend,
-            n_workers=n_workers,
-            callback=callback,
-        )
-        notes += [f"a student that was trained to attack gave up: {error}" for error in trained.errors]
+        how: dict[str, Any] = {"backend": backend, "n_workers": n_workers, "callback": callback}
+        half = int(budget * TRAINING_SHARE)
+        trained = train_attacker(task, under, budget=half, seed=derive_seed(root, "training"), **how)
+        notes += trained.notes
         if trained.attacker is None:
             names.remove("trained")
     attacks = []
     with Arena(task, under) as arena:
         for name in names:
             attacker = _attacker(name, arena, horizon, scripts, trained)
-            played = _play(arena, attacker, share, horizon, derive_seed(root, "frozen", name), name, callback)
-            attacks.append(_sum_up(task, under, name, played, 1 - (1 - confidence) / len(names)))
-    found = _found(task, under, confidence, budget, attacks, trained)
-    return replace(found, notes=(*notes, *found.notes, *_replays_that_differ(task, under, found)))
-
-
-def _found(
-    task: Task, under: Intervention, confidence: float, budget: int, attacks: Sequence[Attack], trained: Trained | None
-) -> Falsification:
-    training = _training(task, under, trained) if trained else None
-    notes: tuple[str, ...] = ()
-    if training and training.failures and training.backend == "compiled":
-        seen = f"the JAX environment saw {training.failures:,} failures in training"
-        notes = (f"{seen}: claims about that environment alone",)
-    return Falsification(
-        task=task.name,
-        scale=task.training.scale,
-        intervention=under.name,
+            each = 1 - (1 - confidence) / len(names)
+            attacks.append(_play(arena, attacker, name, share, derive_seed(root, "frozen", name), each, callback))
+    found = Falsification(
+        **names_of(task, under),
         confidence=confidence,
         budget=budget,
         attacks=tuple(attacks),
-        training=training,
-        notes=notes,
+        training=trained.training if trained else None,
+        notes=tuple(notes),
     )
+    return replace(found, notes=(*notes, *_replays_that_differ(task, under, found)))
 
 
 def _replays_that_differ(task: Task, under: Intervention, found: Falsification) -> list[str]:
@@ -116,26 +104,12 @@ def _replays_that_differ(task: Task, under: Intervention, found: Falsification) 
     return [f"{example}: a replay differs, {again.difference}" for example, again in replays if not again]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Played:
-    """An attacker's episodes: how they ended, and a few failures in full."""
-
-    rehearsed: list[bool]
-    judged: list[bool]
-    steps: int
-    kept: list[Episode]
-
-
 def _play(
-    arena: Arena,
-    attacker: Attacker,
-    share: int,
-    horizon: int,
-    seed: int,
-    name: str,
-    callback: Callback,
-) -> _Played:
+    arena: Arena, attacker: Attacker, name: str, share: int, seed: int, confidence: float, callback: Callback
+) -> Attack:
     """Rehearse, fix the number of episodes, and play them all."""
+    task, under = arena.task, arena.intervention
+    horizon = task.horizon_under(under)
     failed: list[bool] = []
     kept: list[Episode] = []
     steps = 0
@@ -144,58 +118,28 @@ def _play(
         nonlocal steps
         played = arena.play(attacker, derive_seed(seed, "episode", len(failed)), f"The attacker '{name}'")
         failed.append(played.danger is not None)
-        steps += len(played.steps)
+        steps += played.n_steps
         if failed[-1] and len(kept) < KEPT:
             kept.append(played)
-        callback(AuditProgress(arena.intervention.name, name, len(played.steps)))
+        callback(AuditProgress(under.name, name, played.n_steps))
 
     rehearsals = min(int(share * REHEARSAL_SHARE) // horizon, MOST_REHEARSALS)
     for _ in range(rehearsals):
         episode()
     expected = (steps + horizon) / (rehearsals + 1)  # as if one more had lasted for the whole horizon
-    for _ in range(max(int((share - steps) / expected), 1)):
+    judged = max(int((share - steps) / expected), 1)
+    for _ in range(judged):
         episode()
-    return _Played(rehearsed=failed[:rehearsals], judged=failed[rehearsals:], steps=steps, kept=kept)
-
-
-def _sum_up(task: Task, under: Intervention, name: str, played: _Played, confidence: float) -> Attack:
-    failures, episodes = sum(played.judged), len(played.judged)
+    failures = sum(failed[rehearsals:])
     return Attack(
         attacker=name,
-        episodes=episodes,
+        episodes=judged,
         failures=failures,
-        upper_bound=upper_bound(failures, episodes, confidence),
-        steps=played.steps,
-        rehearsals=len(played.rehearsed),
-        rehearsal_failures=sum(played.rehearsed),
-        counterexamples=_counterexamples(task, under, name, played.kept),
-    )
-
-
-def _training(task: Task, under: Intervention, trained: Trained) -> Training:
-    failed = [episode for episode in trained.scouted if episode.danger is not None]
-    return Training(
-        students=trained.students,
-        backend=trained.backend,
-        steps=trained.steps,
-        failures=trained.failures,
-        scouting_failures=len(failed),
-        counterexamples=_counterexamples(task, under, "scouting", failed[:KEPT]),
-    )
-
-
-def _counterexamples(
-    task: Task, under: Intervention, attacker: str, episodes: Sequence[Episode]
-) -> tuple[Counterexample, ...]:
-    return tuple(
-        Counterexample(
-            task=task.name,
-            scale=task.training.scale,
-            intervention=under.name,
-            attacker=attacker,
-            episode=episode,
-        )
-        for episode in episodes
+        upper_bound=upper_bound(failures, judged, confidence),
+        steps=steps,
+        rehearsals=rehearsals,
+        rehearsal_failures=sum(failed[:rehearsals]),
+        counterexamples=counterexamples(task, under, name, kept),
     )
 
 

@@ -6,13 +6,14 @@ A file holds the seed, the actions, and all that was seen; nothing of the attack
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cisr.auditing.play import Arena, Episode, RecordedStep
+from cisr.auditing.play import Arena, Episode, RecordedStep, same
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -22,6 +23,8 @@ from cisr.system.files import read_json, write_text
 from cisr.training.apart import play_apart
 
 FORMAT, VERSION = "cisr counterexample", 1
+KEPT = 3
+"""Counterexamples that are kept of each attacker."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -62,6 +65,8 @@ class Counterexample:
                     "state": step.state.tolist(),
                     "rescued": step.rescued,
                     "put_to": None if step.put_to is None else step.put_to.tolist(),
+                    **({} if step.done is None else {"done": step.done}),
+                    **({"driven": step.driven} if step.driven else {}),
                 }
                 for step in self.episode.steps
             ],
@@ -74,6 +79,19 @@ class Counterexample:
     @staticmethod
     def load(path: Path | str) -> Counterexample:
         return _from_json(read_json(path, "a counterexample from"), path)
+
+
+def counterexamples(
+    task: Task, under: Intervention, attacker: str, failed: Sequence[Episode]
+) -> tuple[Counterexample, ...]:
+    """The first of an attacker's failures."""
+    where = names_of(task, under)
+    return tuple(Counterexample(**where, attacker=attacker, episode=episode) for episode in failed[:KEPT])
+
+
+def names_of(task: Task, under: Intervention) -> dict[str, str]:
+    """Where attacks were made, as records say it."""
+    return {"task": task.name, "scale": task.training.scale, "intervention": under.name}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +149,11 @@ class Reciting:
 
 
 def _difference(file: Episode, now: Episode) -> str | None:
-    if not _same(file.start, now.start):
+    if not same(file.start, now.start):
         return f"the episode starts in {now.start.tolist()}; the file says {file.start.tolist()}"
     for number, (said, got) in enumerate(zip(file.steps, now.steps, strict=False), start=1):
-        for what in ("state", "reward", "rescued", "put_to"):
-            if not _same(getattr(said, what), getattr(got, what)):
+        for what in ("state", "reward", "rescued", "put_to", "done", "driven"):
+            if not same(getattr(said, what), getattr(got, what)):
                 shown = [np.asarray(getattr(step, what)).tolist() for step in (got, said)]
                 return f"step {number}: {what} is {shown[0]}; the file says {shown[1]}"
     if len(file.steps) != len(now.steps):
@@ -143,12 +161,6 @@ def _difference(file: Episode, now: Episode) -> str | None:
     if file.danger != now.danger:
         return f"the episode ends with danger {now.danger}; the file says {file.danger}"
     return None
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(np.asarray(one, float), np.asarray(other, float), equal_nan=True)
 
 
 def _from_json(fields: Any, path: Path | str) -> Counterexample:
@@ -165,6 +177,8 @@ def _from_json(fields: Any, path: Path | str) -> Counterexample:
                 state=_vector(step["state"]),
                 rescued=bool(step["rescued"]),
                 put_to=None if step["put_to"] is None else _vector(step["put_to"]),
+                done=step.get("done"),
+                driven=int(step.get("driven", 0)),
             )
             for step in fields["turns"]
         )

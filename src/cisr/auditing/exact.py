@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cisr.auditing.numbers import (
@@ -15,7 +15,8 @@ from cisr.auditing.numbers import (
     too_large,
 )
 from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
-from cisr.cmdp.finite import JudgedModel, induce, judge, model_of
+from cisr.cmdp.finite import induce, judge, model_of
+from cisr.cmdp.induced import JudgedModel
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
 from cisr.core.model import FiniteModel
@@ -36,14 +37,7 @@ class InterventionAudit:
     """Why there are no numbers, where there are none."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "counts": self.counts,
-            "learning": self.learning.to_json(),
-            "eventual": self.eventual.to_json(),
-            "numbers": None if self.numbers is None else self.numbers.to_json(),
-            "numbers_note": self.numbers_note,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +63,7 @@ class ExactAudit:
             "states": self.n_states,
             "actions": self.n_actions,
             "horizon": self.horizon,
-            "numbers": None if self.numbers is None else self.numbers.to_json(),
+            "numbers": None if self.numbers is None else asdict(self.numbers),
             "numbers_note": self.numbers_note,
             "interventions": [one.to_json() for one in self.interventions],
         }
@@ -94,23 +88,24 @@ def exact_audit(
             "or use an environment that shows its table as `env.unwrapped.P` behind wrappers that leave it as it is."
         )
     judged = judge(task, model)
-    skipped = too_large(judged) or _own_reward(task) or _starts_in_danger(judged)
+    skipped = too_large(judged) or _no_numbers(task, judged)
     numbers = task_numbers(judged) if skipped is None else None
     audits = []
     for intervention in chosen:
         horizon = model.lasting(task.horizon_under(intervention))  # M_i's own: it may be longer or shorter than M's
         induced = induce(replace(judged, horizon=horizon), intervention)
-        note = skipped or not_markov(induced) or _own_time_limit(horizon, judged) or ""
+        note = skipped or not_markov(induced) or too_large(induced.judged) or _own_time_limit(horizon, judged) or ""
         eventual = eventual_safety(intervention, task.constraint_form, task.kappa, horizon, judged.horizon)
+        own = None
+        if numbers is not None and not note:
+            own = intervention_numbers(induced, task.constraint_form, numbers, eventual.failure_bound)
         audits.append(
             InterventionAudit(
                 name=intervention.name,
                 counts=intervention.name != NONE.name,
                 learning=learning_safety(induced),
                 eventual=eventual,
-                numbers=None
-                if note or numbers is None
-                else intervention_numbers(induced, task.constraint_form, numbers, eventual.failure_bound),
+                numbers=own,
                 numbers_note=note,
             )
         )
@@ -125,11 +120,10 @@ def exact_audit(
     )
 
 
-def _own_reward(task: Task) -> str | None:
-    return None if task.reward is None else "No exact numbers: the task pays rewards of its own, which no model shows."
-
-
-def _starts_in_danger(judged: JudgedModel) -> str | None:
+def _no_numbers(task: Task, judged: JudgedModel) -> str | None:
+    """Why a task of any size has none."""
+    if task.reward is not None:
+        return "No exact numbers: the task pays rewards of its own, which no model shows."
     return "No exact numbers: episodes can start in danger." if judged.doomed.any() else None
 
 

@@ -61,16 +61,19 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
     observation, _ = cmdp.restart(0)
     start = state = np.array(task.read_state(env))
     steps: list[PlayedMove] = []
+    driven = 0
     while True:
         action = player.act(observation, state)
         step = cmdp.step(np.asarray(action)[None])
         seen = cmdp.transition.move
-        move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]))
-        steps.append(PlayedMove(state, action, move))
+        done = seen.action[0].tolist()  # an override's where it acted instead
+        move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]), done)
+        steps.append(PlayedMove(state, done, move))
+        driven += int(step.driven[0])
         observation, state = cmdp.observations[0], np.array(task.read_state(env))
         if step.terminated[0] or step.truncated[0]:
-            cut_off = bool(step.truncated[0]) and len(steps) < horizon
-            return PlayedEpisode(start=start, steps=steps, cut_off=cut_off, horizon=horizon)
+            cut_off = bool(step.truncated[0]) and len(steps) + driven < horizon
+            return PlayedEpisode(start=start, steps=steps, driven=driven, cut_off=cut_off, horizon=horizon)
 
 
 def jax_excursions(task: Task, seed: int) -> Excursions:
@@ -79,17 +82,18 @@ def jax_excursions(task: Task, seed: int) -> Excursions:
     jax_env, rng = task.jax_env(), generator(seed, "jax_env")
     state = jax_env.reset_env(rng.random((JAX_ENVS, jax_env.n_reset_uniforms), np.float32), jax_env.params)
     starts = np.asarray(jax_env.state_vector(state))
-    episodes = [PlayedEpisode(start=start, steps=[], cut_off=False, horizon=task.horizon) for start in starts]
+    episodes = [PlayedEpisode(start=start, steps=[], driven=0, cut_off=False, horizon=task.horizon) for start in starts]
     running = np.ones(JAX_ENVS, bool)
     for _ in range(min(JAX_STEPS, task.horizon)):
         before = np.asarray(jax_env.state_vector(state))
+        assert isinstance(jax_env.n_actions, int)  # it is held against a finite model
         actions = rng.integers(jax_env.n_actions, size=JAX_ENVS)
         uniforms = rng.random((JAX_ENVS, jax_env.n_step_uniforms), np.float32)
         moved = jax_env.step_env(uniforms, state, actions, jax_env.params)
         state, after = moved.state, np.asarray(jax_env.state_vector(moved.state))
         rewards, ended = np.asarray(moved.reward, float), np.asarray(moved.terminated, bool)
         for k in np.flatnonzero(running).tolist():
-            move = Move(after[k], float(rewards[k]), bool(ended[k]))
+            move = Move(after[k], float(rewards[k]), bool(ended[k]), int(actions[k]))
             episodes[k].steps.append(PlayedMove(before[k], int(actions[k]), move))
         running &= ~ended
     return Excursions(starts, episodes)

@@ -44,17 +44,7 @@ class Attack:
         return self.failures + self.rehearsal_failures > 0
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "attacker": self.attacker,
-            "episodes": self.episodes,
-            "failures": self.failures,
-            "rate": self.rate,
-            "upper_bound": self.upper_bound,
-            "steps": self.steps,
-            "rehearsals": self.rehearsals,
-            "rehearsal_failures": self.rehearsal_failures,
-            "counterexamples": [str(example) for example in self.counterexamples],
-        }
+        return vars(self) | {"rate": self.rate, "counterexamples": [str(one) for one in self.counterexamples]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +68,7 @@ class Training:
         return self.scouting_failures > 0 or (self.failures > 0 and self.backend == "gymnasium")
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "students": self.students,
-            "backend": self.backend,
-            "steps": self.steps,
-            "failures": self.failures,
-            "scouting_failures": self.scouting_failures,
-            "counterexamples": [str(example) for example in self.counterexamples],
-        }
+        return vars(self) | {"counterexamples": [str(one) for one in self.counterexamples]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,15 +126,10 @@ class Falsification:
         return tuple(example for part in self._parts for example in part.counterexamples)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "scale": self.scale,
-            "intervention": self.intervention,
+        return vars(self) | {
             "verdict": self.verdict,
             "refuted": self.refuted,
-            "confidence": self.confidence,
             "upper_bound": self.upper_bound,
-            "budget": self.budget,
             "steps": self.steps,
             "training": self.training.to_json() if self.training else None,
             "attacks": [attack.to_json() for attack in self.attacks],

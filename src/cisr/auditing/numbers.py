@@ -17,7 +17,8 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from cisr.auditing.planning import Optimum, Process, avoiding, best, highest, maximise
-from cisr.cmdp.finite import NOWHERE, Induced, JudgedModel, induce
+from cisr.cmdp.finite import induce
+from cisr.cmdp.induced import NOWHERE, Induced, JudgedModel
 from cisr.core.constraints import Form, tolerances
 from cisr.core.intervention import NONE, Rewind
 
@@ -36,9 +37,6 @@ class TaskNumbers:
     """Highest probability of a success."""
     best_success_never_failing: float | None
     highest_failure_probability: float
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +58,6 @@ class InterventionNumbers:
     """The same by the argument behind Proposition 1."""
     note: str
     """What there is to say in words."""
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def too_large(judged: JudgedModel) -> str | None:
@@ -87,10 +82,9 @@ def not_markov(induced: Induced) -> str | None:
 def task_numbers(judged: JudgedModel) -> TaskNumbers:
     alone = induce(judged, NONE)
     returns, failure = _process(alone, judged.model.reward), _process(alone, judged.failed)
-    # The first success takes a student out of this process, so that it counts once.
-    success = _process(
-        dataclasses.replace(alone, lands=np.where(judged.succeeded, NOWHERE, alone.lands)), judged.succeeded
-    )
+    success = _process(alone, judged.succeeded & judged.over & ~judged.failed)
+    at_last = _expected(alone, judged.succeeded & ~judged.failed)  # the time limit ends the episode as well
+    success = dataclasses.replace(success, gain=np.vstack([success.gain[:-1], at_last]))
     careful = avoiding(returns.moves, failure.gain[0] > 0, judged.model.start, judged.horizon)
     return TaskNumbers(
         best_return=_best(returns),
@@ -143,14 +137,21 @@ def first_trigger_bound(induced: Induced, form: Form) -> float | None:
 
     where every probability is one in M_i with a flag "has triggered". The largest value of this over all policies of
     the flagged M_i that keep the limits, which include the feasible ones of M_i, is a linear program. M and M_i have
-    the same T here.
+    the same T here. An override triggers before the move: in the place of h is then the highest failure probability of
+    the student's own action, done after all.
     """
     judged, model = induced.judged, induced.model
-    plain = _process(induced, judged.failed)
-    h = highest(_matrix(induced, induce(judged, NONE).lands), plain.gain[0], judged.horizon)  # (T + 1, n)
-    triggers = induced.rescued & ~judged.over
-    first = _matrix(induced, np.where(triggers, model.target, NOWHERE))  # (n * A, n)
-    gain = np.stack([plain.gain[0] + first @ h[judged.horizon - t - 1] for t in range(judged.horizon)])  # (T, n * A)
+    plain, alone = _process(induced, judged.failed), induce(induced.task, NONE)
+    fails, moves = _expected(alone, alone.failed), _matrix(alone, alone.lands)
+    h = highest(moves, fails, judged.horizon)[::-1][1:]  # (T, n) after each of the steps
+    if induced.intervention.judges_actions:
+        triggers = induced.rescued
+        vetoed = _expected(induced, triggers) > 0  # (n * A,)
+        gain = np.stack([np.where(vetoed, fails + moves @ later, plain.gain[0]) for later in h])  # (T, n * A)
+    else:
+        triggers = induced.rescued & ~judged.over
+        first = _matrix(induced, np.where(triggers, induced.base[model.target], NOWHERE))[:, : h.shape[1]]
+        gain = np.stack([plain.gain[0] + first @ later for later in h])  # (T, n * A)
 
     unflagged = _matrix(induced, np.where(triggers, NOWHERE, induced.lands))
     flagging = _matrix(induced, np.where(triggers, induced.lands, NOWHERE))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cisr.cmdp.finite import NOWHERE, Induced
+from cisr.cmdp.induced import NOWHERE, Induced
 
 UNREACHED = -1
 
@@ -54,5 +54,6 @@ def explore(induced: Induced) -> Reach:
 def failing_moves(induced: Induced, reach: Reach) -> np.ndarray:
     """Numbers of the failures that can happen in M_i, the soonest first, of these the likeliest."""
     model = induced.model
-    moves = np.flatnonzero(induced.failed & (reach.depth[model.source] != UNREACHED))
+    once = ~induced.driven | (model.action == 0)  # a drive does the same whatever the student's action
+    moves = np.flatnonzero(induced.failed & once & (reach.depth[model.source] != UNREACHED))
     return moves[np.lexsort((-model.probability[moves], reach.depth[model.source[moves]]))]

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
 from cisr.auditing.exact import ExactAudit, exact_audit
-from cisr.auditing.verdict import EventualSafety, check_attackers, check_budget, check_confidence, eventual_safety
+from cisr.auditing.verdict import EventualSafety, eventual_safety
 from cisr.cmdp.finite import model_of
 from cisr.core.callback import Callback, check_callback, ignore
 from cisr.core.checks import check_names
+from cisr.core.errors import NotInstalled
 from cisr.core.intervention import NONE
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task, check_task_given
 from cisr.store import Store
 from cisr.store.provenance import audited
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.training import STEP_TIMEOUT
-from cisr.training.apart import ON_THE_CPU, play_apart, rehearse
+from cisr.training.apart import play_apart, rehearse
 from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
+if GYMNASIUM:  # finite tasks are audited without
+    from cisr.auditing.contracts import ContractViolation, check_task
 if TYPE_CHECKING:
-    from cisr.auditing.contracts import ContractViolation
     from cisr.auditing.counterexample import Counterexample
     from cisr.auditing.falsification import Falsification
     from cisr.auditing.play import Script
@@ -51,14 +54,8 @@ class Verdict:
     falsification: Falsification | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "counts": self.counts,
-            "status": self.status,
-            "reason": self.reason,
-            "eventual": self.eventual.to_json(),
-            "falsification": None if self.falsification is None else self.falsification.to_json(),
-        }
+        attacked = None if self.falsification is None else self.falsification.to_json()
+        return vars(self) | {"eventual": asdict(self.eventual), "falsification": attacked}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +144,16 @@ def audit(
     check_callback(callback)
     check_backend(backend)
     attack = {
+        "budget": budget,
         "confidence": confidence,
         "seed": seed,
         "backend": backend,
         "attackers": attackers,
         "n_workers": n_workers,
     }
-    return _audit_apart(task, interventions, {"budget": budget, **attack}, callback, n_workers, step_timeout, SHARED)
+    how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout, "listen": callback}
+    found: AuditReport = play_apart(_audit, task, interventions, attack, **how, environment=SHARED)
+    return found
 
 
 def quick_audit(
@@ -168,29 +168,9 @@ def quick_audit(
     In this process, unless `n_workers` says otherwise.
     """
     attack = {"budget": None, "built_in": ("random", "sticky")}
-    return _audit_apart(task, None, attack, callback, n_workers, step_timeout, ON_THE_CPU)
-
-
-def _audit_apart(
-    task: Task,
-    names: Sequence[str] | None,
-    attack: dict[str, Any],
-    callback: Callback,
-    n_workers: int | None,
-    step_timeout: float,
-    environment: Mapping[str, str],
-) -> AuditReport:
-    report: AuditReport = play_apart(
-        _audit,
-        task,
-        names,
-        attack,
-        n_workers=n_workers,
-        step_timeout=step_timeout,
-        listen=callback,
-        environment=environment,
-    )
-    return report
+    how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout, "listen": callback}
+    found: AuditReport = play_apart(_audit, task, None, attack, **how)
+    return found
 
 
 def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], callback: Callback) -> AuditReport:
@@ -199,13 +179,10 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     chosen = [*dict.fromkeys(n for n in (task.intervention_names if names is None else names) if n != NONE.name)]
     for name in chosen:
         task.intervention(name)
-    playable = importlib.util.find_spec("gymnasium") is not None
-    notes = [] if playable else ["Gymnasium is not installed: promises were not checked and nothing was attacked."]
-    broken: tuple[ContractViolation, ...] = ()
-    if playable:
-        from cisr.auditing.contracts import check_task
-
-        broken = check_task(task)
+    missing = _missing(task)
+    playable = not missing
+    notes = [] if playable else [f"{missing} Promises were not checked and nothing was attacked."]
+    broken = check_task(task) if playable else ()
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
@@ -220,6 +197,18 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
         promises_checked=playable,
         notes=tuple(notes),
     )
+
+
+def _missing(task: Task) -> str:
+    """Why its episodes cannot be played here, though students can be trained on its JAX environment; "" if they can."""
+    if not GYMNASIUM:
+        return "Gymnasium is not installed."
+    if task.jax_env is not None:
+        try:
+            task.make_env().close()
+        except NotInstalled as error:
+            return str(error)
+    return ""
 
 
 def _withdrawn(verdict: Verdict) -> Verdict:
@@ -238,27 +227,22 @@ def _verdict(
     intervention = task.intervention(name)
     lasts = task.horizon_under(intervention)
     eventual = eventual_safety(intervention, task.constraint_form, task.kappa, lasts, task.horizon)
-    counts = name != NONE.name
+    known: dict[str, Any] = {"name": name, "counts": name != NONE.name, "eventual": eventual}
     if exact is not None and exact[name].learning.status != "undecided":
         learning = exact[name].learning
         status: Status = "certified" if learning.status == "certified" else "refuted"
-        return Verdict(name=name, counts=counts, status=status, reason=learning.reason, eventual=exact[name].eventual)
+        return Verdict(**known | {"eventual": exact[name].eventual}, status=status, reason=learning.reason)
     if not playable:
-        reason = "Not decided exactly, and without Gymnasium nothing can be attacked."
-        return Verdict(name=name, counts=counts, status="not audited", reason=reason, eventual=eventual)
-    from cisr.auditing.attack import falsify
+        reason = "Not decided exactly, and without Gymnasium's environment nothing can be attacked."
+        return Verdict(**known, status="not audited", reason=reason)
+    from cisr.auditing.attack import falsify  # brings in jax, for students that attack
 
     if attack["budget"] is None:
         attack = {**attack, "budget": 2 * QUICK_EPISODES * lasts}
-    if not counts:  # nobody doubts that students can fail without help: random play shows how often
+    if name == NONE.name:  # nobody doubts that students can fail without help: random play shows how often
         enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
         attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
     found = falsify(task, name, callback=callback, **attack)
-    return Verdict(
-        name=name,
-        counts=counts,
-        status="refuted" if found.refuted else "not refuted",
-        reason=found.verdict[0].upper() + found.verdict[1:] + ".",
-        eventual=eventual,
-        falsification=found,
-    )
+    status = "refuted" if found.refuted else "not refuted"
+    reason = found.verdict[0].upper() + found.verdict[1:] + "."
+    return Verdict(**known, status=status, reason=reason, falsification=found)

@@ -15,8 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from cisr.auditing.play import Arena, Episode, RandomAttacker, StickyAttacker
-from cisr.auditing.progress import AuditProgress
+from cisr.auditing.counterexample import counterexamples
+from cisr.auditing.falsification import Training
+from cisr.auditing.play import Arena, AuditProgress, Episode, RandomAttacker, StickyAttacker
 from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention
@@ -26,12 +27,13 @@ from cisr.core.training import Teaching
 from cisr.curricula import Fixed
 from cisr.store import Store
 from cisr.store.load_student import load_student
-from cisr.students import networks
-from cisr.students.config import StudentConfig, student_of
+from cisr.students.config import StudentConfig
+from cisr.students.distributions import Gaussian
+from cisr.students.kinds import student_of
 from cisr.students.student import Student
 from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
-from cisr.training.gymnasium import specs_of
 from cisr.training.setup import choose_backend
+from cisr.training.spaces import specs_of
 
 FAILURE_PAY = 100.0
 """Well above what a fresh network takes for value: otherwise hints drown in its errors."""
@@ -57,14 +59,9 @@ class Trained:
 
     attacker: TrainedAttacker | None
     """None where no student got through its training."""
-    students: int
-    backend: str
-    steps: int
-    failures: int
-    """On the backend; those of `scouted` not among them."""
-    scouted: tuple[Episode, ...]
-    """Random and sticky episodes on Gymnasium that training began with."""
-    errors: tuple[str, ...]
+    training: Training
+    notes: tuple[str, ...]
+    """What there is to say of it."""
 
 
 def obstacle_to_training(task: Task) -> str | None:
@@ -115,14 +112,24 @@ def train_attacker(
         taught = list(room.teach(students))
         sound = [transcript for transcript in taught if transcript.error is None]
         student = load_student(store, setup.task, max(sound, key=_promise).name) if sound else None
-    return Trained(
-        attacker=None if student is None else TrainedAttacker(student),
+        assert student is None or isinstance(student, Student)  # attackers are ours
+    failed = [episode for episode in scouted if episode.danger is not None]
+    training = Training(
         students=n_students,
         backend=setup.backend,
-        scouted=tuple(scouted),
         steps=steps + sum(_steps(transcript) for transcript in taught),
         failures=sum(_failures(transcript) for transcript in taught),
-        errors=tuple(transcript.error for transcript in taught if transcript.error is not None),
+        scouting_failures=len(failed),
+        counterexamples=counterexamples(task, intervention, "scouting", failed),
+    )
+    notes = [f"a student that was trained to attack gave up: {t.error}" for t in taught if t.error is not None]
+    if training.failures and setup.backend == "compiled":
+        seen = f"the JAX environment saw {training.failures:,} failures in training"
+        notes.append(f"{seen}: claims about that environment alone")
+    return Trained(
+        attacker=None if student is None else TrainedAttacker(student),
+        training=training,
+        notes=tuple(notes),
     )
 
 
@@ -130,18 +137,18 @@ class TrainedAttacker:
     """A student's frozen policy, drawing its actions as it did in training."""
 
     def __init__(self, student: Student) -> None:
-        def logits(observations: Array) -> Array:
-            return networks.apply(student.config.network, student.observation, student.params, observations).policy
-
-        self._logits = jax.jit(logits)
-        self._dtype = student.observation.dtype
+        self._student = student
+        self._from_noise = jax.jit(student.distribution.act)
 
     def begin(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
     def act(self, observation: np.ndarray, state: np.ndarray) -> Any:
-        logits = np.asarray(self._logits(np.asarray(observation, self._dtype)[None]))[0]
-        return int(np.argmax(logits + self._rng.gumbel(size=logits.shape)))
+        student, distribution = self._student, self._student.distribution
+        outputs = student.outputs(np.asarray(observation, student.observation.dtype)[None])
+        n = (1, distribution.n_outputs)
+        noise = self._rng.normal(size=n) if isinstance(distribution, Gaussian) else self._rng.gumbel(size=n)
+        return distribution.in_space(np.asarray(self._from_noise(outputs, noise)))[0]
 
 
 def scout(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> list[Episode]:
@@ -251,17 +258,18 @@ def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:
 def _promise(transcript: Transcript) -> tuple[float, float]:
     """Students are chosen by their last unit: failures per episode, then what they were paid."""
     last = transcript.units[-1]
+    assert last.failures is not None and last.episodes
     return last.failures / last.episodes, last.mean_return
 
 
 def _steps(transcript: Transcript) -> int:
     last = transcript.deployment
-    return sum(unit.steps for unit in transcript.units) + (last.steps if last else 0)
+    return sum(unit.steps or 0 for unit in transcript.units) + (last.steps or 0 if last else 0)
 
 
 def _failures(transcript: Transcript) -> int:
     last = transcript.deployment
-    return (transcript.training_failures or 0) + (last.failures if last else 0)
+    return (transcript.training_failures or 0) + (last.failures or 0 if last else 0)
 
 
 def _workers(n_workers: int | None) -> int:

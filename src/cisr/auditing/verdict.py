@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from cisr.auditing.reachability import Reach, explore, failing_moves
-from cisr.cmdp.finite import NOWHERE, Induced
-from cisr.core.checks import check_function, check_kind, check_number, check_whole, shown
+from cisr.cmdp.induced import NOWHERE, Induced
 from cisr.core.constraints import Form, tolerances
-from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
-from cisr.core.model import FiniteModel, said
-
-MOST_BUDGET = 10**8
-"""Steps of attacks: what scouts saw is kept in memory."""
+from cisr.core.model import said
 
 State = tuple[float, ...]
 Status = Literal["certified", "refuted", "undecided"]
 Kind = Literal[
-    "starts in danger", "starts in the trigger set", "resets into the trigger set", "fails outside the trigger set"
+    "starts in danger",
+    "starts in the trigger set",
+    "resets into the trigger set",
+    "fails outside the trigger set",
+    "fails on the drive",
+    "fails by the override",
 ]
 
 
@@ -54,6 +53,8 @@ class Offence:
     next_state: State
     landed: State | None = None
     """Where the rescue put the student, if it is the rescue that led into danger."""
+    driven: bool = False
+    """Whether it happens on a drive; the action is then the controller's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ class PathStep:
     landed: State
     """Where the student stands after the step."""
     rescued: bool
+    driven: bool = False
+    """Whether it is a step of the controller's, whose action it then is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +88,6 @@ class LearningSafety:
     """A shortest path from the start to the state of the first offence; empty when that is a start state or there is
     none."""
 
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class EventualSafety:
@@ -103,9 +103,6 @@ class EventualSafety:
     failure_bound: float | None
     """What the argument behind Proposition 1 makes of P(failure in M), for policies feasible in M_i. None: nothing."""
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def learning_safety(induced: Induced) -> LearningSafety:
@@ -145,24 +142,29 @@ def proposition_2(induced: Induced) -> tuple[Violation, ...]:
 
     With D counted as part of D_i: the start lies outside D_i, every reset lands outside D_i, and no action leads from
     outside D_i into D in one step. Then a student always stands outside D_i, where no move fails, so D is out of reach.
+    A drive is a reset that must not come by D either. For actions (`Override`): the start lies outside D, and from
+    every state that can be reached under the intervention each action that is let through, and each that is done
+    instead, leads outside D with probability 1.
     """
     model, judged = induced.model, induced.judged
     inside = induced.trigger | judged.dangerous | judged.perilous  # (n,) D_i ∪ D
     violations = [
         Violation(
             kind="starts in danger" if judged.doomed[s] else "starts in the trigger set",
-            state=model.vector(s),
+            state=induced.vector(s),
             probability=float(model.start[s]),
         )
         for s in np.flatnonzero((model.start > 0) & inside)
     ]
-    resets = np.flatnonzero(induced.put != NOWHERE)
+    resets = np.flatnonzero((induced.put != NOWHERE) & induced.explored[model.source])
     for k, probability in _merged(induced, resets[inside[induced.put[resets]]]):
-        landed = model.vector(induced.put[k])
-        violations.append(Violation(kind="resets into the trigger set", **_move(model, k, probability), landed=landed))
+        landed = induced.vector(induced.put[k])
+        violations.append(
+            Violation(kind="resets into the trigger set", **_move(induced, k, probability), landed=landed)
+        )
     outside = induced.explored & ~inside
     for k, probability in _merged(induced, np.flatnonzero(judged.failed & outside[model.source])):
-        violations.append(Violation(kind="fails outside the trigger set", **_move(model, k, probability)))
+        violations.append(Violation(kind=_how(induced, k), **_move(induced, k, probability)))
     return tuple(violations)
 
 
@@ -215,11 +217,12 @@ def _how_it_fails(induced: Induced, offences: Sequence[Offence], path: Sequence[
     model = induced.model
     if len(doomed := np.flatnonzero(induced.judged.doomed)):
         s = doomed[0]
-        return f"Episodes start in danger: in state {said(model.vector(s))} with probability {model.start[s]:.4g}."
+        return f"Episodes start in danger: in state {said(induced.vector(s))} with probability {model.start[s]:.4g}."
     first = offences[0]
     rescued = "" if first.landed is None else f", from where the rescue leads into danger, to {said(first.landed)}"
+    whose = "the controller's action" if first.driven else "action"
     return (
-        f"In state {said(first.state)}, {_after(len(path))}, action {first.action} fails "
+        f"In state {said(first.state)}, {_after(len(path))}, {whose} {first.action} fails "
         f"with probability {first.probability:.4g} by moving to {said(first.next_state)}{rescued}."
     )
 
@@ -229,10 +232,11 @@ def _path(induced: Induced, reach: Reach, failing: int) -> Iterable[PathStep]:
     model = induced.model
     for k in reach.path(induced, int(model.source[failing])):
         yield PathStep(
-            state=model.vector(model.source[k]),
-            action=int(model.action[k]),
-            landed=model.vector(induced.lands[k]),
+            state=induced.vector(model.source[k]),
+            action=_action(induced, k),
+            landed=induced.vector(induced.lands[k]),
             rescued=bool(induced.rescued[k]),
+            driven=bool(induced.driven[k]),
         )
 
 
@@ -243,23 +247,38 @@ def _after(steps: int) -> str:
 def _offences(induced: Induced, failing: np.ndarray) -> Iterable[Offence]:
     for k, probability in _merged(induced, failing):
         led = induced.put[k]
-        landed = None if led == NOWHERE else induced.model.vector(led)
-        yield Offence(**_move(induced.model, k, probability), landed=landed)
+        landed = None if led == NOWHERE else induced.vector(led)
+        yield Offence(**_move(induced, k, probability), landed=landed, driven=bool(induced.driven[k]))
 
 
-def _move(model: FiniteModel, k: int, probability: float) -> dict[str, Any]:
-    """Move k of a model, in the words of violations and offences."""
+def _how(induced: Induced, k: int) -> Kind:
+    if induced.driven[k]:
+        return "fails on the drive"
+    by_override = induced.intervention.judges_actions and induced.rescued[k]
+    return "fails by the override" if by_override else "fails outside the trigger set"
+
+
+def _action(induced: Induced, k: int) -> int:
+    """The student's, or the controller's that drives."""
+    return int(induced.judged.move.action[k] if induced.driven[k] else induced.model.action[k])
+
+
+def _move(induced: Induced, k: int, probability: float) -> dict[str, Any]:
+    """Move k of M_i, in the words of violations and offences."""
+    model = induced.model
     return {
-        "state": model.vector(model.source[k]),
-        "action": int(model.action[k]),
+        "state": induced.vector(model.source[k]),
+        "action": _action(induced, k),
         "probability": probability,
-        "next_state": model.vector(model.target[k]),
+        "next_state": induced.vector(model.target[k]),
     }
 
 
 def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
-    """Moves that share state, action and next state as one, with their probabilities added up; order kept."""
+    """Moves that share state, action and next state as one, with their probabilities added up; order kept. Those of
+    drives, which are there for every action, once."""
     model = induced.model
+    moves = moves[~induced.driven[moves] | (model.action[moves] == 0)]
     keys = zip(model.pair[moves].tolist(), model.target[moves].tolist(), strict=True)
     total: dict[tuple[int, int], float] = {}
     first: dict[tuple[int, int], int] = {}
@@ -267,23 +286,3 @@ def _merged(induced: Induced, moves: np.ndarray) -> list[tuple[int, float]]:
         first.setdefault(key, k)
         total[key] = total.get(key, 0.0) + float(model.probability[k])
     return [(k, total[key]) for key, k in first.items()]
-
-
-def check_budget(budget: int) -> int:
-    return check_whole("The budget of steps", budget, 1, MOST_BUDGET)
-
-
-def check_attackers(attackers: Any) -> None:
-    """Scripted attackers by name, or None."""
-    if attackers is None:
-        return
-    check_kind("The attackers", attackers, Mapping, "a dictionary from names to functions of a state (d,)")
-    for name, script in attackers.items():
-        check_function(f"The attacker {shown(name)}", script, "of a state (d,) that returns an action")
-
-
-def check_confidence(confidence: float) -> float:
-    given = check_number("The confidence", confidence)
-    if not 0 < given < 1:
-        raise ConfigError(f"The confidence is {confidence}: give a number between 0 and 1, such as 0.95.")
-    return given

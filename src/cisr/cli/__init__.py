@@ -19,8 +19,7 @@ import typer
 from cisr.cli.commands import app
 from cisr.cli.console import complain
 from cisr.cli.streams import guarded_streams
-from cisr.core.errors import CisrError, NobodyFinished, described
-from cisr.system.compilation import is_out_of_memory
+from cisr.core.errors import CisrError, NobodyFinished, described, is_out_of_memory
 from cisr.system.files import check_folder
 
 __all__ = ["main"]

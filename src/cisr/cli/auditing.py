@@ -11,31 +11,16 @@ import typer
 from cisr.auditing.counterexample import Counterexample, replay_apart
 from cisr.auditing.report import AuditReport
 from cisr.auditing.report import audit as run_audit
-from cisr.cli.console import (
-    Backend,
-    BackendOption,
-    JsonOption,
-    PapersStudentOption,
-    Scale,
-    ScaleOption,
-    SeedOption,
-    StepTimeoutOption,
-    TaskName,
-    WorkersOption,
-    err,
-    interruptible,
-    out,
-    write_json,
-)
+from cisr.cli import options
+from cisr.cli.console import err, interruptible, out, write_json
 from cisr.core.task import Task
 from cisr.system.files import check_targets, plain
 from cisr.tasks import get_task, papers_kind
 from cisr.training import STEP_TIMEOUT
 from cisr.view import audit as show
 from cisr.view.audit_picture import audit_map
-from cisr.view.counterexamples import keep_counterexamples
+from cisr.view.counterexamples import keep_counterexamples, last_frames
 from cisr.view.episode_picture import draw
-from cisr.view.last_frame import last_frames
 from cisr.view.progress import counting
 
 InterventionOption = Annotated[
@@ -55,19 +40,19 @@ OutOption = Annotated[
 
 
 def audit(
-    task_name: TaskName,
+    task_name: options.TaskName,
     intervention: InterventionOption = None,
     budget: BudgetOption = 100_000,
     confidence: ConfidenceOption = 0.95,
     replay: ReplayOption = None,
-    student: PapersStudentOption = None,
-    scale: ScaleOption = Scale.paper,
-    backend: BackendOption = Backend.auto,
+    student: options.PapersStudentOption = None,
+    scale: options.ScaleOption = options.Scale.paper,
+    backend: options.BackendOption = options.Backend.auto,
     target: OutOption = None,
-    workers: WorkersOption = None,
-    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
+    workers: options.WorkersOption = None,
+    step_timeout: options.StepTimeoutOption = STEP_TIMEOUT,
+    seed: options.SeedOption = 0,
+    json_path: options.JsonOption = None,
 ) -> None:
     """Say what safety each intervention really gives: proofs for finite tasks, attacks on all others.
 

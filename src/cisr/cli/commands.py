@@ -26,7 +26,13 @@ COMMANDS = {
     "compare": Where("cisr.cli.comparing", "Compare how fresh students end up under each curriculum."),
     "reproduce": Where("cisr.cli.reproducing", "Reproduce the paper's table and figure."),
     "report": Where("cisr.cli.reporting", "Write the HTML report on a store."),
+    "deploy": Where("cisr.cli.deploying", "Deploy the students of a store once more, on any backend."),
+    "export": Where("cisr.cli.exporting", "Write what other programs read: tables, logs, students as policies."),
+    "watch": Where("cisr.cli.watching", "Show stores on a page that follows a run while it goes on."),
     "check": Where("cisr.cli.reporting", "Say whether a store is whole."),
+    "ask": Where("cisr.cli.rigs", "Ask for a student to train elsewhere, on a robot or in another program."),
+    "next": Where("cisr.cli.rigs", "Say how a unit of a student elsewhere went, and hear what comes next."),
+    "tell": Where("cisr.cli.rigs", "Tell how a student elsewhere did."),
     "bench": Where("cisr.cli.measuring", "Measure how fast students learn on each backend."),
 }
 

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from cisr.cli.console import (
-    Backend,
-    BackendOption,
-    BatchOption,
-    FreshOption,
-    JsonOption,
-    SafeEvaluationOption,
-    Scale,
-    ScaleOption,
-    SeedOption,
-    StepTimeoutOption,
-    StoreOption,
-    StudentOption,
-    TaskName,
-    WorkersOption,
-    ago,
-    default_store,
-    err,
-    interruptible,
-    out,
-    write_json,
-)
+from cisr.cli import options
+from cisr.cli.console import ago, default_store, err, interruptible, out, perhaps_watched, showing, write_json
 from cisr.cli.naming import parse_curricula
+from cisr.core.callback import told_to
 from cisr.core.errors import CisrError
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy
 from cisr.experiments import differences
 from cisr.experiments.compare import check_n_students
 from cisr.experiments.compare import compare as run_comparison
-from cisr.experiments.comparison import Comparison
+from cisr.experiments.comparison import Comparison, median_student
 from cisr.experiments.differences import Difference
 from cisr.store import Store
 from cisr.system.files import check_targets
@@ -47,7 +28,7 @@ from cisr.tasks import get_task, usual_kind
 from cisr.training import STEP_TIMEOUT, Execution
 from cisr.view.external_students import students_in
 from cisr.view.figures import check_picture, check_state_plot, learning_figure, students_rescues
-from cisr.view.film import check_film, film, median_student
+from cisr.view.film import check_film, film
 from cisr.view.progress import Meter
 from cisr.view.tables import comparison_table, differences_table
 from cisr.view.terminal import on_terminal
@@ -112,43 +93,47 @@ class Played(NamedTuple):
 
 
 def compare(
-    task_name: TaskName,
+    task_name: options.TaskName,
     curricula: CurriculaArgument,
     students: StudentsOption = 10,
-    scale: ScaleOption = Scale.paper,
-    student: StudentOption = None,
-    backend: BackendOption = Backend.auto,
-    store: StoreOption = None,
+    scale: options.ScaleOption = options.Scale.paper,
+    student: options.StudentOption = None,
+    backend: options.BackendOption = options.Backend.auto,
+    store: options.StoreOption = None,
     figure: FigureOption = None,
     video: VideoOption = None,
     trajectories: TrajectoriesOption = None,
     against: AgainstOption = None,
     deploy_each_unit: DeployOption = False,
-    evaluate_safely: SafeEvaluationOption = False,
-    workers: WorkersOption = None,
-    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
-    batch: BatchOption = None,
-    fresh: FreshOption = False,
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
+    evaluate_safely: options.SafeEvaluationOption = False,
+    executor: options.ExecutorOption = options.Executor.processes,
+    address: options.AddressOption = None,
+    gpus: options.GpusOption = False,
+    workers: options.WorkersOption = None,
+    step_timeout: options.StepTimeoutOption = STEP_TIMEOUT,
+    batch: options.BatchOption = None,
+    fresh: options.FreshOption = False,
+    tensorboard: options.TensorBoardOption = None,
+    watch: options.WatchOption = False,
+    seed: options.SeedOption = 0,
+    json_path: options.JsonOption = None,
 ) -> None:
     """Train fresh students under each curriculum and compare how they end up, with intervals."""
     task = get_task(task_name, scale.value, student)
-    policies = parse_curricula(curricula, task)
-    _check_interventions(task, policies.values())
+    policies = _policies(curricula, task)
     elsewhere = _elsewhere(against, task, list(policies), evaluate_safely)
     path = store or default_store(task, usual_kind(task_name), seed)
     pictures = Pictures(figure, video, trajectories)
     check_targets({"--store": path, **pictures.targets, "--json": json_path}, _files_read(curricula, against))
     check_n_students(students, len(policies))
-    execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
+    execution = options.execution_of(backend, executor, address, gpus, workers, step_timeout, batch)
     pictures.check(task, execution)
     began = time.monotonic()
-    with interruptible(), Store(path) as opened:
+    with interruptible(), Store(path) as opened, perhaps_watched(watch, path, task_name):
         meter = Meter(err, f"Comparing on {task.name}", task.training.n_units, students * len(policies))
         if not fresh:
             meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
-        with meter:
+        with meter, showing(tensorboard, opened) as board:
             comparison = run_comparison(
                 task,
                 policies,
@@ -159,24 +144,33 @@ def compare(
                 evaluate_safely=evaluate_safely,
                 deploy_each_unit=deploy_each_unit,
                 execution=execution,
-                callback=meter,
+                callback=told_to(meter, board),
             )
         played = _play(pictures, comparison, task, opened, seed, execution)
-    matched = differences.against(comparison.measured, elsewhere)
-    _show(comparison, matched, elsewhere, against)
-    n = students * len(policies)
-    out.print(f"{n} students; this run took {ago(began)}; kept in {path}, weights beside it", soft_wrap=True)
+    told = _told(comparison, elsewhere, against)
+    taught = f"{students * len(policies)} students; this run took {ago(began)}"
+    out.print(f"{taught}; kept in {path}, weights beside it", soft_wrap=True)
     _draw(pictures, comparison, played)
-    told = {} if against is None else {"against": [difference.to_json() for difference in matched]}
-    write_json(json_path, comparison.to_json() | told)
+    write_json(json_path, told)
     if played.error is not None:
         raise played.error
 
 
-def _check_interventions(task: Task, policies: Iterable[CurriculumPolicy]) -> None:
-    for policy in policies:
+def _told(comparison: Comparison, elsewhere: dict[str, dict[str, list[float]]], against: Path | None) -> dict[str, Any]:
+    """Show a comparison, with students elsewhere where there are some; returns it as JSON."""
+    matched = differences.against(comparison.measured, elsewhere)
+    _show(comparison, matched, elsewhere, against)
+    tests = {} if against is None else {"against": [difference.to_json() for difference in matched]}
+    return comparison.to_json() | tests
+
+
+def _policies(curricula: Sequence[str], task: Task) -> dict[str, CurriculumPolicy]:
+    """By label; all that they use must be the task's."""
+    policies = parse_curricula(curricula, task)
+    for policy in policies.values():
         for name in policy.interventions_used:
             task.intervention(name)
+    return policies
 
 
 def _elsewhere(

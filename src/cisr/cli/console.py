@@ -1,20 +1,24 @@
-"""What all commands share: their options, and how they print, write and stop."""
+"""How all commands print, write and stop."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
+from cisr import export
+from cisr.core.callback import Callback, ignore
+from cisr.core.errors import ConfigError
 from cisr.core.task import Task
+from cisr.store import Store
 from cisr.system.files import plain, write_text
 from cisr.system.interrupts import leaving
 
@@ -25,127 +29,7 @@ def _console(**settings: Any) -> Console:
 
 
 out = _console(width=None if sys.stdout is not None and sys.stdout.isatty() else 130)
-
-
 err = _console(stderr=True)
-
-
-class Scale(StrEnum):
-    paper = "paper"
-    quick = "quick"
-
-
-class Backend(StrEnum):
-    auto = "auto"
-    compiled = "compiled"
-    gymnasium = "gymnasium"
-
-
-class TeacherKind(StrEnum):
-    top_two = "top-two"
-    gp_ucb = "gp-ucb"
-    random = "random"
-
-
-class Way(StrEnum):
-    paper = "paper"
-    ours = "ours"
-    both = "both"
-
-
-TaskName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TASK", help="A built-in task, or your own as module:attribute or path/to/file.py:attribute."
-    ),
-]
-
-
-ScaleOption = Annotated[Scale, typer.Option(help="The paper's full scale, or a quick one that takes minutes.")]
-
-
-StudentOption = Annotated[
-    str | None,
-    typer.Option(
-        "--student",
-        help="The kind of students, see `cisr tasks`. (default: explorer on built-in tasks, its own on your own)",
-        show_default=False,
-    ),
-]
-
-
-PapersStudentOption = Annotated[
-    str | None,
-    typer.Option(
-        "--student",
-        help="The kind of students, see `cisr tasks`. (default: the paper's, its own on your own task)",
-        show_default=False,
-    ),
-]
-
-
-BackendOption = Annotated[
-    Backend, typer.Option(help="Where experience comes from; auto is compiled where the task can.")
-]
-
-
-StoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        help="SQLite file that keeps results; weights go into a folder beside it. "
-        "(default: runs/TASK[-STUDENT]-SCALE-SEED.sqlite)",
-        show_default=False,
-    ),
-]
-
-
-SeedOption = Annotated[int, typer.Option(help="Root of all randomness.")]
-
-
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Write machine-readable results here.")]
-
-
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(help="Worker processes; results do not depend on it. (default: one per core)", show_default=False),
-]
-
-
-StepTimeoutOption = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        help="How long a step or reset of an environment may take before its student counts as broken. With --workers "
-        "0 only Python code can be interrupted, not a library that blocks.",
-    ),
-]
-
-
-BatchOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Students trained together at most, for a new store; fewer need less memory. (default: what suits this "
-        "machine)",
-        show_default=False,
-    ),
-]
-
-
-FreshOption = Annotated[
-    bool,
-    typer.Option(
-        "--fresh", help="Begin anew: what the store holds under this name is set aside, in a store beside it."
-    ),
-]
-
-
-SafeEvaluationOption = Annotated[
-    bool,
-    typer.Option(
-        "--evaluate-safely", help="Score final policies under the task's safe evaluation M_0, not in the task itself."
-    ),
-]
 
 
 def default_store(task: Task, usual: str | None, seed: int, prefix: str = "") -> Path:
@@ -174,6 +58,41 @@ def interruptible(left: str = "Finished units are kept: run the same command aga
         except KeyboardInterrupt:  # where the command is a function of another program
             complain(f"Stopped. {left}")
             raise SystemExit(130) from None
+
+
+def showing(folder: Path | None, store: Store) -> AbstractContextManager[Callback]:
+    """What has a run shown in TensorBoard while it goes on, if that was asked for."""
+    return nullcontext(ignore) if folder is None else export.TensorBoard(folder, store)
+
+
+@contextmanager
+def perhaps_watched(watch: bool, path: Path, task_name: str) -> Iterator[None]:
+    """With a page on the store of a run, where one is wanted, in a process of its own, which ends with the run."""
+    if not watch:
+        yield
+        return
+    words = [sys.executable, "-m", "cisr", "watch", str(path), "--beside-a-run"]
+    words += ["--task", task_name] if ":" in task_name else []
+    search_path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+    page = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": search_path},
+        start_new_session=True,  # Ctrl-C is for the run
+    )
+    assert page.stdin is not None and page.stdout is not None
+    address = page.stdout.readline().decode(errors="replace").strip()
+    if not address:
+        raise ConfigError("The page could not be started, see above: run without --watch, or use `cisr watch`.")
+    err.print(f"Watch this run at {address}", soft_wrap=True, highlight=False)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            page.stdin.close()
+        page.stdout.close()
+        page.wait()
 
 
 LONGEST_WORD = 300

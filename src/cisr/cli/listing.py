@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
-from cisr.cli.console import JsonOption, out, write_json
+from cisr.cli import options
+from cisr.cli.console import out, write_json
 from cisr.system.files import check_targets
 from cisr.tasks import BUILT_IN, entry_of, get_task
 from cisr.training.new_students import student_config
+from cisr.view.terminal import plain_table
 
 
-def tasks(json_path: JsonOption = None) -> None:
+def tasks(json_path: options.JsonOption = None) -> None:
     """List tasks, their interventions, their kinds of students and these students' defaults."""
     check_targets({"--json": json_path})
-    table = Table(title="Tasks", title_justify="left")
-    for column in ("task", "scale", "interventions (τ)", "students", "what it is"):
-        table.add_column(column)
+    table = plain_table("Tasks", ("task", "scale", "interventions (τ)", "students", "what it is"))
     records = []
     for name in BUILT_IN:
         entry = entry_of(name)
@@ -25,7 +23,7 @@ def tasks(json_path: JsonOption = None) -> None:
             student = student_config(task, 0, "example")
             usual, n_units = task.training.student_kind, task.training.n_units
             others = [kind for kind in entry.students if kind != usual]
-            kinds = f"{usual} (default), {n_units} units; or {', '.join(others)}"
+            kinds = "; or ".join(filter(None, (f"{usual} (default), {n_units} units", ", ".join(others))))
             table.add_row(name, scale, shown, kinds, task.appearance.description)
             records.append(
                 {

@@ -6,17 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cisr.cli.console import (
-    JsonOption,
-    PapersStudentOption,
-    Scale,
-    ScaleOption,
-    SeedOption,
-    TaskName,
-    err,
-    out,
-    write_json,
-)
+from cisr.cli import options
+from cisr.cli.console import err, out, write_json
 from cisr.experiments.bench.measure import bench as measure
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, papers_kind
@@ -24,9 +15,9 @@ from cisr.view.bench_table import throughput_table, what_is_compared
 
 
 def bench(
-    task_name: TaskName,
-    scale: ScaleOption = Scale.paper,
-    student: PapersStudentOption = None,
+    task_name: options.TaskName,
+    scale: options.ScaleOption = options.Scale.paper,
+    student: options.PapersStudentOption = None,
     intervention: Annotated[
         str | None, typer.Option(help="What students are under. (default: the task's first)", show_default=False)
     ] = None,
@@ -39,8 +30,8 @@ def bench(
     backends: Annotated[
         str, typer.Option(help="What to measure, with commas between.")
     ] = "compiled,gymnasium,sb3,sb3-plain",
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
+    seed: options.SeedOption = 0,
+    json_path: options.JsonOption = None,
 ) -> None:
     """Measure how fast students learn on each backend and by Stable-Baselines3, on the same work."""
     check_targets({"--json": json_path})

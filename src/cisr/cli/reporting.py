@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cisr.cli.console import out
+from cisr.core.errors import ConfigError
 from cisr.store import check as checking
 from cisr.view.page import write_page
 
@@ -20,9 +21,19 @@ def report(
         Path | None,
         typer.Option("--out", help="Where to write the page. (default: beside the store)", show_default=False),
     ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Play a student of each curriculum once more, to step through its episode."),
+    ] = False,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="With --replay: your own task of the store, as module:attribute."),
+    ] = None,
 ) -> None:
     """Write the HTML report on a store: one page that needs no network. A study may still be running on the store."""
-    out.print(str(write_page(store, target)), soft_wrap=True, highlight=False)
+    if task is not None and not replay:
+        raise ConfigError(f"--task {task} is there to play students: give --replay with it.")
+    out.print(str(write_page(store, target, replay=replay, task=task)), soft_wrap=True, highlight=False)
 
 
 def check(

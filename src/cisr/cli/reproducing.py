@@ -5,34 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from cisr.cli.console import (
-    Backend,
-    BackendOption,
-    BatchOption,
-    FreshOption,
-    JsonOption,
-    PapersStudentOption,
-    Scale,
-    ScaleOption,
-    SeedOption,
-    StepTimeoutOption,
-    StoreOption,
-    TaskName,
-    Way,
-    WorkersOption,
-    ago,
-    default_store,
-    err,
-    interruptible,
-    out,
-    write_json,
-)
+from cisr.cli import options
+from cisr.cli.console import ago, default_store, err, interruptible, out, perhaps_watched, write_json
 from cisr.cli.training import what_is_safe
 from cisr.core.errors import ConfigError
 from cisr.core.seeding import check_seed
@@ -44,12 +25,18 @@ from cisr.store import Store
 from cisr.system.files import check_suffix, check_targets
 from cisr.tasks import get_task, papers_kind
 from cisr.tasks.entry import EXPLORER
-from cisr.training import STEP_TIMEOUT, Execution
+from cisr.training import STEP_TIMEOUT
 from cisr.view.figures import learning_figure
 from cisr.view.progress import Meter
 from cisr.view.tables import differences_table, reproduction_table, ways_table
 from cisr.view.terminal import on_terminal
 from cisr.view.words import belief_in_words, in_words
+
+
+class Way(StrEnum):
+    paper = "paper"
+    ours = "ours"
+    both = "both"
 
 
 class Part(NamedTuple):
@@ -86,28 +73,32 @@ FigureOption = Annotated[
 
 
 def reproduce(
-    task_name: TaskName,
+    task_name: options.TaskName,
     teachers: TeachersOption = 3,
     students: StudentsOption = 10,
     way: WayOption = None,
-    scale: ScaleOption = Scale.paper,
-    student: PapersStudentOption = None,
-    backend: BackendOption = Backend.auto,
-    store: StoreOption = None,
+    scale: options.ScaleOption = options.Scale.paper,
+    student: options.PapersStudentOption = None,
+    backend: options.BackendOption = options.Backend.auto,
+    store: options.StoreOption = None,
     figure: FigureOption = None,
-    workers: WorkersOption = None,
-    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
-    batch: BatchOption = None,
-    fresh: FreshOption = False,
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
+    executor: options.ExecutorOption = options.Executor.processes,
+    address: options.AddressOption = None,
+    gpus: options.GpusOption = False,
+    workers: options.WorkersOption = None,
+    step_timeout: options.StepTimeoutOption = STEP_TIMEOUT,
+    batch: options.BatchOption = None,
+    fresh: options.FreshOption = False,
+    watch: options.WatchOption = False,
+    seed: options.SeedOption = 0,
+    json_path: options.JsonOption = None,
 ) -> None:
     """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
     goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
     parts = _parts(task_name, scale, student, way, store, figure, seed)
     targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
     check_targets({**targets, "--json": json_path})
-    execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
+    execution = options.execution_of(backend, executor, address, gpus, workers, step_timeout, batch)
     check_seed(seed)
     reproduction.check_n_teachers(teachers)
     check_n_students(students, teachers)
@@ -121,6 +112,9 @@ def reproduce(
         safe = (what_is_safe(part.task, opened, execution) for part, opened in zip(parts, stores, strict=True))
         for said in dict.fromkeys(safe):
             out.print(said, soft_wrap=True, highlight=False)
+        stack.enter_context(
+            perhaps_watched(watch, parts[0].store if len(parts) == 1 else parts[0].store.parent, task_name)
+        )
         for part, opened in zip(parts, stores, strict=True):
             if len(parts) > 1:
                 meter.note("our way" if part.way is Way.ours else "the paper's way")
@@ -145,7 +139,7 @@ def _prepare(part: Part, stack: ExitStack, meter: Meter, fresh: bool, shared: Ma
 
 def _parts(
     task_name: str,
-    scale: Scale,
+    scale: options.Scale,
     student: str | None,
     way: Way | None,
     store: Path | None,

@@ -22,7 +22,7 @@ def guarded_streams() -> Iterator[None]:
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    out, err = Output(before[0]), Messages(before[1])
+    out, err = Output(before[0]), Guarded(before[1])
     sys.stdout, sys.stderr = out, err
     try:
         yield
@@ -54,7 +54,7 @@ class Guarded(io.TextIOBase):
             self._tell(error)
 
     def _tell(self, error: OSError) -> None:
-        raise NotImplementedError
+        """Of standard error nobody is told: it does not matter whether anybody reads it."""
 
     def let_go_if_broken(self) -> None:
         """What could not be written is forgotten, or Python would try once more when it ends."""
@@ -86,13 +86,6 @@ class Output(Guarded):
         raise CisrError(
             f"Cannot write to standard output: {reason(error)}. Finished units are kept; send the output elsewhere."
         ) from error
-
-
-class Messages(Guarded):
-    """Standard error: it does not matter whether anybody reads it."""
-
-    def _tell(self, error: OSError) -> None:
-        pass
 
 
 def _open_closed_ones() -> None:

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cisr.auditing.report import keep_quick_audit
-from cisr.cli.console import (
-    Backend,
-    BackendOption,
-    BatchOption,
-    FreshOption,
-    JsonOption,
-    SafeEvaluationOption,
-    Scale,
-    ScaleOption,
-    SeedOption,
-    StepTimeoutOption,
-    StoreOption,
-    StudentOption,
-    TaskName,
-    TeacherKind,
-    WorkersOption,
-    ago,
-    default_store,
-    err,
-    interruptible,
-    out,
-    write_json,
-)
-from cisr.core.callback import ProgressEvent
+from cisr.cli import options
+from cisr.cli.console import ago, default_store, err, interruptible, out, perhaps_watched, showing, write_json
+from cisr.core.callback import Callback, ProgressEvent
 from cisr.core.task import Task
 from cisr.curricula import save_policy
 from cisr.experiments.search import random_teacher
@@ -46,6 +26,13 @@ from cisr.training.finished import check_finished
 from cisr.view.audit import in_one_line
 from cisr.view.progress import Meter, counting
 from cisr.view.words import belief_in_words, in_words
+
+
+class TeacherKind(StrEnum):
+    top_two = "top-two"
+    gp_ucb = "gp-ucb"
+    random = "random"
+
 
 RoundsOption = Annotated[int | None, typer.Option(help="Policies that the teacher's model chooses.")]
 InitialOption = Annotated[int | None, typer.Option(help="Policies tried before the model takes over.")]
@@ -64,32 +51,37 @@ CurriculumOption = Annotated[
 
 
 def train(
-    task_name: TaskName,
+    task_name: options.TaskName,
     rounds: RoundsOption = None,
     initial: InitialOption = None,
     students: StudentsOption = None,
     at_once: AtOnceOption = None,
     patience: PatienceOption = None,
     teacher: TeacherOption = None,
-    scale: ScaleOption = Scale.paper,
-    student: StudentOption = None,
-    backend: BackendOption = Backend.auto,
-    store: StoreOption = None,
+    scale: options.ScaleOption = options.Scale.paper,
+    student: options.StudentOption = None,
+    backend: options.BackendOption = options.Backend.auto,
+    store: options.StoreOption = None,
     curriculum: CurriculumOption = None,
-    evaluate_safely: SafeEvaluationOption = False,
-    workers: WorkersOption = None,
-    step_timeout: StepTimeoutOption = STEP_TIMEOUT,
-    batch: BatchOption = None,
-    fresh: FreshOption = False,
-    seed: SeedOption = 0,
-    json_path: JsonOption = None,
+    evaluate_safely: options.SafeEvaluationOption = False,
+    executor: options.ExecutorOption = options.Executor.processes,
+    address: options.AddressOption = None,
+    gpus: options.GpusOption = False,
+    workers: options.WorkersOption = None,
+    step_timeout: options.StepTimeoutOption = STEP_TIMEOUT,
+    batch: options.BatchOption = None,
+    fresh: options.FreshOption = False,
+    tensorboard: options.TensorBoardOption = None,
+    watch: options.WatchOption = False,
+    seed: options.SeedOption = 0,
+    json_path: options.JsonOption = None,
 ) -> None:
     """Train a teacher, or go on with a study that was stopped; writes the best curriculum as JSON."""
     task = get_task(task_name, scale.value, student)
     path = store or default_store(task, usual_kind(task_name), seed)
     target = curriculum or path.with_name(path.stem + "-curriculum.json")
     check_targets({"--store": path, "--curriculum": target, "--json": json_path})
-    execution = Execution(backend=backend.value, n_workers=workers, step_timeout=step_timeout, batch=batch)
+    execution = options.execution_of(backend, executor, address, gpus, workers, step_timeout, batch)
     changes: dict[str, Any] = {
         "n_initial": initial,
         "n_rounds": rounds,
@@ -100,7 +92,7 @@ def train(
     }
     teaching = dataclasses.replace(task.training.teaching, **{k: v for k, v in changes.items() if v is not None})
     began = time.monotonic()
-    with interruptible(), Store(path) as opened:
+    with interruptible(), Store(path) as opened, perhaps_watched(watch, path, task_name):
         study = Study(
             task,
             teacher=random_teacher if teacher is TeacherKind.random else None,
@@ -111,14 +103,15 @@ def train(
             evaluate_safely=evaluate_safely,
             execution=execution,
         )
-        result = _run(study, opened, execution)
+        with showing(tensorboard, opened) as board:
+            result = _run(study, opened, execution, board)
     save_policy(result.best_policy, target)
     _show(result, ago(began))
     out.print(f"Written to {target}; results are kept in {path}, weights beside it", soft_wrap=True)
     write_json(json_path, {"task": task.name, "scale": task.training.scale, **_as_json(result)})
 
 
-def _run(study: Study, store: Store, execution: Execution) -> StudyResult:
+def _run(study: Study, store: Store, execution: Execution, board: Callback) -> StudyResult:
     """With an eye on its progress: units of students, and the best score so far."""
     meter = Meter(err, f"Training a teacher on {study.task.name}", study.task.training.n_units, study.n_students)
     best: list[float] = []
@@ -129,6 +122,7 @@ def _run(study: Study, store: Store, execution: Execution) -> StudyResult:
             scored = f", best score {max(best):.2f}" if best else ""
             meter.note(f"policy {event.number + 1} of {study.n_policies}{scored}")
         meter(event)
+        board(event)
 
     study.begin(store)
     out.print(what_is_safe(study.task, store, execution), soft_wrap=True, highlight=False)
@@ -157,6 +151,7 @@ def _as_json(result: StudyResult) -> dict[str, Any]:
         "unknown_failures": result.unknown_failures,
         "students": len(result.transcripts),
         "failed_students": len(result.unfinished),
+        "guidance": list(result.guidance),
     }
 
 

@@ -13,13 +13,34 @@ import gymnasium
 import numpy as np
 
 from cisr.core.checks import shown
-from cisr.core.errors import AnswerError, TaskError
+from cisr.core.errors import AnswerError, TaskError, is_out_of_memory
+
+PLAIN = gymnasium.spaces.Discrete | gymnasium.spaces.Box | gymnasium.spaces.MultiBinary
 
 
 def check_environment(env: Any) -> None:
     """What `make_env` has made."""
     if not isinstance(env, gymnasium.Env):
         raise TaskError(f"make_env made {shown(env)}: return a gymnasium.Env.")
+
+
+def concerns_all(error: BaseException) -> bool:
+    """Whether an error is not that of one environment alone: a broken contract, or a lack of memory."""
+    return is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
+
+
+def is_flattened(space: gymnasium.Space[Any]) -> bool:
+    """Whether observations of a space are made vectors of, by `gymnasium.spaces.flatten`: those of several parts."""
+    return not isinstance(space, PLAIN) and _is_of_numbers(space)
+
+
+def _is_of_numbers(space: gymnasium.Space[Any]) -> bool:
+    """A text could be flattened too, into the numbers of its letters, which say nothing."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return all(map(_is_of_numbers, space.values()))
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return all(map(_is_of_numbers, space))
+    return isinstance(space, PLAIN | gymnasium.spaces.MultiDiscrete)
 
 
 class Answers:
@@ -30,17 +51,23 @@ class Answers:
         self._n = int(space.n) if isinstance(space, gymnasium.spaces.Discrete) else None
         self._first = int(space.start) if isinstance(space, gymnasium.spaces.Discrete) else 0
         self._box = isinstance(space, gymnasium.spaces.Box)
+        self._flattened = is_flattened(space)
         self._allowed: set[np.dtype[Any]] = set()  # types of numbers seen to fit
 
     def observation(self, answer: Any, who: str) -> np.ndarray:
-        """The observation as an array; whether it is finite is asked of many at once, see `not_finite`."""
+        """The observation as an array, flattened where the space has several parts; whether it is finite is asked of
+        many at once, see `not_finite`."""
         if self._n is not None:
             number = np.asarray(answer)
             if number.shape != () or number.dtype.kind not in "iu" or not 0 <= number - self._first < self._n:
                 raise AnswerError(self._complaint(who, answer))
             return number
         if not self._box:
-            return np.asarray(answer)
+            if not self._space.contains(answer):
+                raise AnswerError(self._complaint(who, answer))
+            if not self._flattened:
+                return np.asarray(answer)
+            return np.asarray(gymnasium.spaces.flatten(self._space, answer), np.float32)
         seen = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
         if seen.shape != self._space.shape or (seen.dtype not in self._allowed and not self._fits(seen.dtype)):
             raise AnswerError(self._complaint(who, answer))
@@ -48,7 +75,7 @@ class Answers:
 
     def not_finite(self, observations: np.ndarray) -> list[int]:
         """Which of many observations (E, ...) hold NaN or infinity."""
-        if not self._box or observations.dtype.kind != "f":
+        if observations.dtype.kind != "f":
             return []
         finite = np.isfinite(observations)
         if finite.all():
@@ -62,8 +89,10 @@ class Answers:
         return True
 
     def _complaint(self, who: str, answer: Any) -> str:
-        shown = np.asarray(answer, dtype=object if answer is None or isinstance(answer, dict) else None)
-        what = f"{shown.dtype} of shape {shown.shape}" if self._n is None else repr(answer)
+        what = shown(answer)
+        if self._box:
+            array = np.asarray(answer, dtype=object if answer is None or isinstance(answer, dict) else None)
+            what = f"{array.dtype} of shape {array.shape}"
         return f"{who} answered the observation {what}: the observation space is {self._space}."
 
 

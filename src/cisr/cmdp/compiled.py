@@ -15,21 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.cmdp import rules as step_rules
-from cisr.cmdp.rules import Step, Terms
+from cisr.cmdp.rules import Judged, Ride, Step, Terms
 from cisr.core import constraints
 from cisr.core.constraints import Account
-from cisr.core.intervention import Array, Intervention, Place, Rewind, ToStart
+from cisr.core.intervention import Array, Drive, Intervention, Override, Place, Reset, Rewind, ToStart, Trigger
 from cisr.core.jax_env import EnvParams, JaxEnv, State
-from cisr.core.task import Move, Task, standing
+from cisr.core.moves import Move, Unknown, holds_standing, standing
+from cisr.core.task import Task
 
-REWIND, TO_START, PLACE = 0, 1, 2
+REWIND, TO_START, OTHERS = 0, 1, 2
+
+jax.tree_util.register_static(Unknown)  # parts of moves that a JAX environment does not tell
 
 
 class Rules(NamedTuple):
     """An intervention as data."""
 
     trigger: Array  # () which of the interventions' triggers
-    reset: Array  # () REWIND, TO_START, or PLACE + which of the placing functions
+    reset: Array  # () REWIND, TO_START, or OTHERS + which of the other resets
     rewind: Array  # () steps
     horizon: Array  # () steps
     tolerance: Array  # (m,)
@@ -54,22 +57,27 @@ class CompiledCMDP:
     def __init__(self, task: Task, jax_env: JaxEnv, interventions: Sequence[Intervention]) -> None:
         self.task = task
         self.jax_env = jax_env
-        known = [tuple(i.triggers.values()) for i in (task.intervention("none"), *interventions)]
-        self._triggers = list(dict.fromkeys(known))
-        self._places = list(dict.fromkeys(i.reset for i in interventions if isinstance(i.reset, Place)))
+        self._triggers = list(dict.fromkeys(map(_triggers_of, (task.intervention("none"), *interventions))))
+        others = [i.reset for i in interventions if not isinstance(i.reset, Rewind | ToStart)]
+        self._others: list[Reset] = list(dict.fromkeys(others))
+        self._places = [(k, r) for k, r in enumerate(self._others, OTHERS) if isinstance(r, Place)]
+        self._drives = [(k, r) for k, r in enumerate(self._others, OTHERS) if isinstance(r, Drive)]
+        self._overrides = [(k, r) for k, r in enumerate(self._others, OTHERS) if isinstance(r, Override)]
         rewinds = [i.reset.steps for i in interventions if isinstance(i.reset, Rewind)]
         self.longest = max([task.horizon, *(task.horizon_under(i) for i in interventions)])
         """Steps of an episode, at most."""
-        self.depth = 1 if max([1, *rewinds, *(p.n_history for p in self._places)]) == 1 else self.longest + 1
-        self.n_place_uniforms = max([0, *(p.n_uniforms for p in self._places)])
+        self.depth = 1 if max([1, *rewinds, *(p.n_history for _, p in self._places)]) == 1 else self.longest + 1
+        self.n_place_uniforms = max([0, *(p.n_uniforms for _, p in self._places)])
+        self.max_driven = max([0, *(d.max_steps for _, d in self._drives)])
+        """Steps of a drive, at most."""
 
     def rules(self, intervention: Intervention) -> Rules:
         reset = intervention.reset
         kind = TO_START if isinstance(reset, ToStart) else REWIND
-        if isinstance(reset, Place):
-            kind = PLACE + self._places.index(reset)
+        if reset in self._others:
+            kind = OTHERS + self._others.index(reset)
         return Rules(
-            trigger=np.int32(self._triggers.index(tuple(intervention.triggers.values()))),
+            trigger=np.int32(self._triggers.index(_triggers_of(intervention))),
             reset=np.int32(kind),
             rewind=np.int32(reset.steps if isinstance(reset, Rewind) else 0),
             horizon=np.int32(self.task.horizon_under(intervention)),
@@ -86,42 +94,132 @@ class CompiledCMDP:
         return Envs(state, account, visited, jnp.ones(n, jnp.int32), self._standing_in_danger(vector))
 
     def step(
-        self, params: EnvParams, rules: Rules, envs: Envs, action: Array, u: Array, u_place: Array
+        self,
+        params: EnvParams,
+        rules: Rules,
+        envs: Envs,
+        action: Array,
+        u: Array,
+        u_place: Array,
+        u_drive: Array | None = None,
     ) -> tuple[Envs, Step]:
-        """Move, judge, account, rescue; ended episodes are left for `restart`."""
+        """Override, move, judge, rescue, account; ended episodes are left for `restart`.
+
+        `u_drive` (E, max_driven, n_step_uniforms) is for driven steps, where the task has drives.
+        """
         task, jax_env = self.task, self.jax_env
-        moved = jax_env.step_env(u, envs.state, action, params)
-        vector = jax_env.state_vector(moved.state)
-        move = moved._replace(state=vector)
-        each = [jnp.stack([trigger(vector) for trigger in triggers], axis=-1) for triggers in self._triggers]
+        action, vetoes = self._overridden(rules, envs, action)
+        moved, move = self._move(params, envs.state, action, u)
+        vector = move.state
         judged = step_rules.judge(
             move,
             dangers=self._dangers_of(move) | envs.doomed,
             success=task.success(move),
-            fired=jnp.stack(each)[rules.trigger],
+            fired=self._fired(rules, vector, vetoes),
         )
-        to_start = rules.reset == TO_START
-        placed = step_rules.to_be_placed(judged, to_start)
-        moved_on = ~judged.over & ~judged.rescued
-        target, visited, length = self._remember(rules, envs, vector, moved_on, placed, u_place)
-        where_to = jnp.where((judged.rescued & ~to_start)[:, None], target, vector)
+        terms = self._terms(rules)
+        placed = step_rules.to_be_placed(judged, terms.puts)
+        target, visited, length = self._remember(rules, envs, vector, judged, placed, u_place)
+        where_to = jnp.where((judged.rescued & terms.puts)[:, None], target, vector)
         landed = self._standing_in_danger(target) if self._places else None  # a rewind leads to where nothing was wrong
-        terms = Terms(task.constraint_form, rules.tolerance, rules.horizon, to_start)
-        account, step, transition = step_rules.conclude(judged, terms, envs.account, where_to, landed)
+        state, ride = _choose(placed, jax_env.set_state(moved, target), moved), None
+        if self._drives:
+            assert u_drive is not None
+            state, ride = self._drive(params, rules, terms, envs.account, judged, state, u_drive)
+            where_to = jnp.where((ride.steps > 0)[:, None], jax_env.state_vector(state), where_to)
+        account, step, transition = step_rules.conclude(judged, terms, envs.account, where_to, landed, ride=ride)
         if task.reward is not None:
             step = step._replace(reward=task.reward(transition))
-        after = Envs(
-            state=_choose(placed, jax_env.set_state(moved.state, target), moved.state),
-            account=account,
-            visited=visited,
-            length=length,
-            doomed=envs.doomed,
-        )
+        after = Envs(state=state, account=account, visited=visited, length=length, doomed=envs.doomed)
         return after, step
+
+    def _terms(self, rules: Rules) -> Terms:
+        return Terms(
+            form=self.task.constraint_form,
+            tolerance=rules.tolerance,
+            horizon=rules.horizon,
+            to_start=(rules.reset == TO_START) | _is_one_of(rules, [(k, o) for k, o in self._overrides if o.ends]),
+            puts=(rules.reset == REWIND) | _is_one_of(rules, self._places),
+            drives=_is_one_of(rules, self._drives),
+            max_driven=sum((jnp.where(rules.reset == k, d.max_steps, 0) for k, d in self._drives), start=0),
+        )
+
+    def _move(self, params: EnvParams, state: State, action: Array, u: Array) -> tuple[State, Move]:
+        """The environments' own state after a move, and the move as the task sees it."""
+        moved = self.jax_env.step_env(u, state, action, params)
+        move = moved._replace(state=self.jax_env.state_vector(moved.state), action=action)
+        if self.jax_env.table is None:  # else an observation is but a number into it
+            move = move._replace(observation=self.jax_env.get_obs(moved.state, params))
+        return moved.state, move
+
+    def _overridden(self, rules: Rules, envs: Envs, action: Array) -> tuple[Array, dict[int, Array]]:
+        """What the environments are given, (E, ...), and the verdicts (E, k) of each of the triggers that judge
+        actions, by its number."""
+        if not self._overrides:
+            return action, {}
+        vector = self.jax_env.state_vector(envs.state)
+        vetoes = {
+            number: jnp.stack([trigger(vector, action) for trigger in triggers], axis=-1)
+            for number, (triggers, judges_actions) in enumerate(self._triggers)
+            if judges_actions
+        }
+        given = action
+        for number, fired in vetoes.items():
+            vetoed = (rules.trigger == number) & fired.any(axis=-1)
+            for k, override in self._overrides:
+                mine = vetoed & (rules.reset == k)
+                instead = override.act(vector, action).astype(action.dtype)
+                given = jnp.where(mine.reshape(mine.shape + (1,) * (action.ndim - 1)), instead, given)
+        return given, vetoes
+
+    def _fired(self, rules: Rules, vector: Array, vetoes: dict[int, Array]) -> Array:
+        """Which of the student's own triggers fired, (E, k)."""
+        each = [
+            vetoes[number] if judges_actions else jnp.stack([trigger(vector) for trigger in triggers], axis=-1)
+            for number, (triggers, judges_actions) in enumerate(self._triggers)
+        ]
+        return jnp.stack(each)[rules.trigger]
+
+    def _drive(
+        self,
+        params: EnvParams,
+        rules: Rules,
+        terms: Terms,
+        account: Account,
+        judged: Judged,
+        state: State,
+        u_drive: Array,
+    ) -> tuple[State, Ride]:
+        """Steps of the controllers, until nobody is driven any more."""
+
+        def drive_on(now: tuple[Array, State, Ride]) -> tuple[Array, State, Ride]:
+            t, state, ride = now
+            vector = self.jax_env.state_vector(state)
+            (_, first), *others = self._drives
+            action = first.controller(vector)
+            for k, drive in others:
+                action = jnp.where(rules.reset == k, drive.controller(vector), action)
+            moved, move = self._move(params, state, action, u_drive[:, t])
+            safe = ~self._fired(rules, move.state, self._no_vetoes(len(vector))).any(axis=-1)
+            for k, drive in self._drives:
+                if drive.until is not None:
+                    safe = jnp.where(rules.reset == k, drive.until(move.state), safe)
+            after = step_rules.driven_on(ride, terms, account, move, self._dangers_of(move), safe, False)
+            return t + 1, _choose(ride.driving, moved, state), after
+
+        ride = step_rules.set_off(judged, terms, account, False)
+        start = (jnp.int32(0), state, ride)
+        _, state, ride = jax.lax.while_loop(lambda now: now[2].driving.any(), drive_on, start)
+        return state, ride
+
+    def _no_vetoes(self, n: int) -> dict[int, Array]:
+        m = len(self.task.constraints) - 1
+        return {k: jnp.zeros((n, m), bool) for k, (_, judges_actions) in enumerate(self._triggers) if judges_actions}
 
     def _standing_in_danger(self, vector: Array) -> Array:
         """Which dangers hold of states (E, d) that nobody moved to, (E, n): starts, and ends of rescues."""
-        return self._dangers_of(standing(vector))
+        move = standing(vector)
+        return jnp.stack([holds_standing(danger, move) for danger in self.task.dangers.values()], axis=-1)
 
     def _dangers_of(self, move: Move) -> Array:
         return jnp.stack([danger(move) for danger in self.task.dangers.values()], axis=-1)
@@ -132,27 +230,38 @@ class CompiledCMDP:
         return restarted
 
     def _remember(
-        self, rules: Rules, envs: Envs, vector: Array, moved_on: Array, placed: Array, u_place: Array
+        self, rules: Rules, envs: Envs, vector: Array, judged: Judged, placed: Array, u_place: Array
     ) -> tuple[Array, Array, Array]:
-        """Where a rescue would lead (E, d), and the history after this step."""
+        """Where a rescue would put the student (E, d), and the history after this step."""
+        moved_on = ~judged.over & ~judged.rescued
         everyone = jnp.arange(len(moved_on))
         cut = jnp.maximum(envs.length - rules.rewind, 0)  # a rewind ends at the state of this index
         if self.depth == 1:
             cut = jnp.zeros_like(cut)
         target = envs.visited[everyone, cut]
-        for k, place in enumerate(self._places):
+        for k, place in self._places:
             past = jnp.maximum(jnp.arange(-place.n_history, 0) + envs.length[:, None], 0)  # (E, n)
             if self.depth == 1:
                 past = jnp.zeros_like(past)
             history = jnp.take_along_axis(envs.visited, past[..., None], axis=1)
             computed = place.fn(vector, history, u_place[:, : place.n_uniforms])
-            target = jnp.where(rules.reset == PLACE + k, computed.astype(target.dtype), target)
-        appended = moved_on | (placed & (rules.reset >= PLACE))
+            target = jnp.where(rules.reset == k, computed.astype(target.dtype), target)
+        appended = moved_on | (placed & _is_one_of(rules, self._places))
         at = jnp.zeros_like(envs.length) if self.depth == 1 else jnp.minimum(envs.length, self.depth - 1)
         newest = jnp.where(moved_on[:, None], vector, target)
         kept = envs.visited.at[everyone, at].set(jnp.where(appended[:, None], newest, envs.visited[everyone, at]))
         length = jnp.where(appended, envs.length + 1, jnp.where(placed, cut + 1, envs.length))
         return target, kept, jnp.minimum(length, self.depth)
+
+
+def _triggers_of(intervention: Intervention) -> tuple[tuple[Trigger, ...], bool]:
+    """With whether they judge actions, too."""
+    return tuple(intervention.triggers.values()), intervention.judges_actions
+
+
+def _is_one_of(rules: Rules, resets: list[tuple[int, Any]]) -> Array:
+    """Whether the student's reset is one of these, ()."""
+    return sum((rules.reset == k for k, _ in resets), start=jnp.zeros((), bool))
 
 
 def _choose(condition: Array, one: Any, other: Any) -> Any:

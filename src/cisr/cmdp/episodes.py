@@ -22,10 +22,11 @@ from cisr.core.task import Task
 class Episode(NamedTuple):
     """What an episode has run up so far."""
 
-    steps: Array  # (...)
+    steps: Array  # (...) the student's own
     total_reward: Array  # (...)
     failures: Array  # (...)
     rescues: Array  # (...)
+    driven: Array  # (...) steps of controllers
     constraint_values: Array  # (..., m)
 
 
@@ -40,13 +41,14 @@ class Sums(NamedTuple):
     constraint_values: Array  # (..., m)
     failures: Array  # (...)
     rescues: Array  # (...)
+    driven: Array  # (...) steps of controllers
     outcomes: Array  # (..., n) in the order of the task's outcomes
 
 
 def opening(task: Task, shape: tuple[int, ...], xp: Any = np) -> Episode:
     """The accounts of episodes that have not begun."""
     zero = xp.zeros(shape)
-    return Episode(zero, zero, zero, zero, xp.zeros((*shape, len(task.constraints))))
+    return Episode(zero, zero, zero, zero, zero, xp.zeros((*shape, len(task.constraints))))
 
 
 def enter(episode: Episode, step: Step) -> Episode:
@@ -56,6 +58,7 @@ def enter(episode: Episode, step: Step) -> Episode:
         total_reward=episode.total_reward + step.reward,
         failures=episode.failures + step.failed,
         rescues=episode.rescues + step.rescued,
+        driven=episode.driven + step.driven,
         constraint_values=step.constraint_values,
     )
 
@@ -88,6 +91,7 @@ def close(episode: Episode, holds: Array, violation_score: Array | float) -> Sum
         constraint_values=episode.constraint_values,
         failures=episode.failures,
         rescues=episode.rescues,
+        driven=episode.driven,
         outcomes=outcome_of(holds)[..., None] == xp.arange(holds.shape[-1] + 1),
     )
 
@@ -102,7 +106,7 @@ def nothing(task: Task, shape: tuple[int, ...] = (), xp: Any = np) -> Sums:
     """Sums over no episodes."""
     zero = xp.zeros(shape)
     m, n = xp.zeros((*shape, len(task.constraints))), xp.zeros((*shape, len(task.outcomes)))
-    return Sums(zero, zero, zero, zero, zero, m, zero, zero, n)
+    return Sums(zero, zero, zero, zero, zero, m, zero, zero, zero, n)
 
 
 def add(sums: Sums, closed: Sums, counted: Array) -> Sums:
@@ -112,13 +116,14 @@ def add(sums: Sums, closed: Sums, counted: Array) -> Sums:
 
 
 def add_unfinished(task: Task, sums: Sums, running: Episode) -> Sums:
-    """The sums (...) at the end of experience. Rescues and failures of episodes still running (..., E) have happened;
-    the rest of them counts where no episode has ended: better than knowing nothing."""
+    """The sums (...) at the end of experience. Rescues, failures and drives of episodes still running (..., E) have
+    happened; the rest of them counts where no episode has ended: better than knowing nothing."""
     xp = running.steps.__array_namespace__()
     none_ended = xp.broadcast_to((sums.episodes == 0)[..., None], running.steps.shape)
     return add(sums, cut_off(task, running), none_ended)._replace(
         failures=sums.failures + running.failures.sum(axis=-1),
         rescues=sums.rescues + running.rescues.sum(axis=-1),
+        driven=sums.driven + running.driven.sum(axis=-1),
     )
 
 
@@ -143,6 +148,7 @@ class EpisodeLog:
         self.failures = np.zeros(n_students, int)
         """Of each student, in all steps."""
         self.rescues = np.zeros(n_students, int)
+        self.driven = np.zeros(n_students, int)
         self._task = task
         self._budget = budget
         self._violation_score = violation_score
@@ -156,6 +162,7 @@ class EpisodeLog:
         self._running = enter(self._running, step)
         self.failures += step.failed.sum(axis=1)
         self.rescues += step.rescued.sum(axis=1)
+        self.driven += step.driven.sum(axis=1).astype(int)
         ended = step.terminated | step.truncated
         if ended.any():
             self._keep(close(self._running, step.outcomes, self._violation_score), ended & counted)

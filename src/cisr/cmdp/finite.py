@@ -1,24 +1,24 @@
 """The intervention-induced CMDP M_i of a finite task, move by move.
 
-By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here. D is a set of *moves*: some
-environments show danger only in the reward.
+By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here; drives and overrides in `cisr.cmdp.acting`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from cisr.cmdp import rules
+from cisr.cmdp.acting import driving, overriding
+from cisr.cmdp.induced import NOWHERE, Induced, JudgedModel, bools, zones_of
 from cisr.core.errors import TaskError
-from cisr.core.intervention import Intervention, Place, Rewind, ToStart
+from cisr.core.intervention import Drive, Intervention, Override, Place, Rewind
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.model import FiniteModel, said
-from cisr.core.task import Move, Task, read_tabular, standing
+from cisr.core.moves import Move, holds_standing, standing
+from cisr.core.task import Task, read_tabular
 
-NOWHERE = -1
-"""Where a student stands when its episode has ended."""
+if GYMNASIUM:
+    from cisr.cmdp.toy_text import toy_text_model
 
 
 def model_of(task: Task) -> FiniteModel | None:
@@ -27,8 +27,6 @@ def model_of(task: Task) -> FiniteModel | None:
         return task.model()
     if task.read_state is not read_tabular:
         return None
-    from cisr.cmdp.toy_text import toy_text_model  # brings in gymnasium
-
     env = task.make_env()
     try:
         return toy_text_model(env)
@@ -36,87 +34,36 @@ def model_of(task: Task) -> FiniteModel | None:
         env.close()
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedModel:
-    """M: a model's moves with what the task makes of them."""
-
-    model: FiniteModel
-    horizon: int
-    """T: steps of an episode, the task's or an intervention's, or fewer where the environment itself cuts it off."""
-    move: Move
-    failed: np.ndarray  # (m,) bool: the move is a visit to D
-    succeeded: np.ndarray  # (m,) bool
-    perilous: np.ndarray  # (n,) bool: whoever is put there, by a start or by a rescue, stands in D
-
-    @property
-    def doomed(self) -> np.ndarray:
-        """Starts inside D, (n,) bool; the first step of their episodes is a failure, whatever it does."""
-        return np.asarray((self.model.start > 0) & self.perilous)
-
-    @property
-    def starts(self) -> np.ndarray:
-        """Where students can begin to act, (n,) bool."""
-        return np.asarray((self.model.start > 0) & ~self.doomed)
-
-    @property
-    def over(self) -> np.ndarray:
-        """Which moves end the episode in M, (m,) bool."""
-        return np.asarray(self.failed | self.model.terminated)
-
-    @property
-    def dangerous(self) -> np.ndarray:
-        """The states in D, (n,) bool: moves lead there, and every one of them is a failure.
-
-        Where danger is a property of states this is that property; a state that CliffWalking carries the fallen to,
-        and that can be entered by an ordinary step as well, is not dangerous.
-        """
-        n = self.model.n_states
-        entered, entered_well = np.zeros(n, bool), np.zeros(n, bool)
-        entered[self.model.target] = True
-        entered_well[self.model.target[~self.failed]] = True
-        return entered & ~entered_well
-
-
-@dataclass(frozen=True, eq=False)
-class Induced:
-    """M_i: where each move of M leaves the student under an intervention."""
-
-    judged: JudgedModel
-    intervention: Intervention
-    trigger: np.ndarray  # (n,) bool: D_i
-    fired: np.ndarray  # (m, k) bool: by which of the k triggers a move is counted as a rescue, even where the episode
-    # has ended and nobody is left to place
-    failed: np.ndarray  # (m,) bool: the move is a visit to D, or the rescue after it leads there
-    lands: np.ndarray  # (m,) state in which the student stands after the step; NOWHERE: the episode has ended
-    put: np.ndarray  # (m,) state that a reset put the student into, where this can happen; NOWHERE elsewhere
-    explored: np.ndarray  # (n,) bool: states that M can reach, or M_i after a reset
-    unmodelled: str | None
-    """Why rescues are beyond a finite graph, where they are; `lands` then treats them as the episode's end."""
-
-    @property
-    def model(self) -> FiniteModel:
-        return self.judged.model
-
-    @property
-    def rescued(self) -> np.ndarray:
-        """Which moves are counted as a rescue, (m,) bool."""
-        return np.asarray(self.fired.any(axis=1))
-
-
 def judge(task: Task, model: FiniteModel) -> JudgedModel:
     """M, with its own horizon."""
-    move = Move(state=model.states[model.target], reward=model.reward, terminated=model.terminated)
+    move = Move(model.states[model.target], model.reward, model.terminated, model.action)
     return JudgedModel(
         model=model,
         horizon=model.lasting(task.horizon),
         move=move,
-        failed=_bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
-        succeeded=_bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
-        perilous=_bools(task.failed(standing(model.states)), model.n_states, f"danger of task '{task.name}'"),
+        failed=bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
+        succeeded=bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
+        perilous=bools(_perilous(task, model), model.n_states, f"danger of task '{task.name}'"),
     )
 
 
+def _perilous(task: Task, model: FiniteModel) -> np.ndarray:
+    """Where danger holds of students that are put there, (n,)."""
+    put = standing(model.states)
+    return np.asarray(np.any([holds_standing(danger, put) for danger in task.dangers.values()], axis=0))
+
+
 def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
+    """M_i of a task M."""
+    match intervention.reset:
+        case Drive():
+            return driving(judged, intervention)
+        case Override():
+            return overriding(judged, intervention)
+    return _putting(judged, intervention)
+
+
+def _putting(judged: JudgedModel, intervention: Intervention) -> Induced:
     """M_i, with resets worked out for every rescue that can happen.
 
     `explored` is the smallest set that holds the start and is closed under moves of M (those that do not end the
@@ -124,17 +71,14 @@ def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
     another reset put it.
     """
     model, reset, over = judged.model, intervention.reset, judged.over
-    zones = [
-        _bools(trigger(model.states), model.n_states, f"trigger '{name}' of '{intervention.name}'")
-        for name, trigger in intervention.triggers.items()
-    ]
-    trigger = np.any(zones, axis=0)
-    fired = np.stack(zones, axis=1)[model.target]
+    zones = zones_of(model, intervention)
+    trigger = np.asarray(zones.any(axis=1))
+    fired = zones[model.target]
     move = rules.judge(judged.move, judged.failed[:, None], judged.succeeded, fired)
     unmodelled = _beyond_a_graph(intervention)
-    ends = isinstance(reset, ToStart) or unmodelled is not None  # rescues, for all that the graph can tell
+    ends = intervention.ends_episodes or unmodelled is not None  # rescues, for all that the graph can tell
     lands = np.where(move.over | (move.rescued & ends), NOWHERE, model.target)
-    places = rules.to_be_placed(move, ends)  # moves after which somebody must be placed
+    places = rules.to_be_placed(move, not ends)  # moves after which somebody must be placed
     if isinstance(reset, Rewind):
         # One step back is where the student just was. Further back is a state that it visited before: the states that
         # can be reached, and after how many steps at the earliest, are the same as for one step.
@@ -159,7 +103,8 @@ def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
         if not len(fresh) and (reached == explored).all():
             break
         explored = reached
-    return Induced(judged, intervention, trigger, fired, failed, lands, put, explored, unmodelled)
+    alike = np.arange(model.n_states)
+    return Induced(judged, intervention, trigger, fired, failed, lands, put, explored, unmodelled, judged, alike)
 
 
 def _beyond_a_graph(intervention: Intervention) -> str | None:
@@ -187,13 +132,3 @@ def _placed(model: FiniteModel, intervention: Intervention, source: np.ndarray, 
                 )
             answers[s, s_next] = number
     return np.array([answers[pair] for pair in zip(source.tolist(), target.tolist(), strict=True)], int)
-
-
-def _bools(answer: Any, n: int, what: str) -> np.ndarray:
-    verdict = np.asarray(answer)
-    if verdict.shape != (n,) or verdict.dtype != bool:
-        raise TaskError(
-            f"The {what} answered {verdict.dtype} of shape {verdict.shape} for {n} states: "
-            "answer one bool for each; index the last axis of the state (state[..., 0])."
-        )
-    return verdict

@@ -1,36 +1,33 @@
 """The intervention-induced CMDP M_i on Gymnasium environments, stepped on the host by the rules of `cisr.cmdp.rules`.
 
-What is the host's own: asking environments and checking their answers, remembering where students were, and putting
-environments back there.
+What is the host's own: asking environments and checking their answers, putting them back to where students were, and
+driving them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from cisr.cmdp import rules
-from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step
-from cisr.cmdp.rules import Judged, Step, Terms
+from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step, concerns_all
+from cisr.cmdp.memory import Memory
+from cisr.cmdp.questions import Questions
+from cisr.cmdp.rules import Judged, Ride, Step, Terms
 from cisr.core import constraints
-from cisr.core.errors import AnswerError, CisrError, TaskError, described
-from cisr.core.intervention import Intervention, Place, Rewind, ToStart
+from cisr.core.errors import AnswerError
+from cisr.core.intervention import Drive, Intervention, Override, Place, Rewind
+from cisr.core.moves import Infos, Move, Transition, standing
 from cisr.core.seeding import derive_seed
-from cisr.core.task import Move, Task, Transition, standing
-from cisr.system.compilation import is_out_of_memory
+from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
 
 Env = gymnasium.Env[Any, Any]
 ROUNDING = 1e-3
 """By how much `place` may miss a state: simulators keep single precision."""
-
-
-def concerns_all(error: BaseException) -> bool:
-    """Whether an error is not that of one environment alone: a broken contract, or a lack of memory."""
-    return is_out_of_memory(error) or (isinstance(error, TaskError) and not isinstance(error, AnswerError))
 
 
 class InducedCMDPs:
@@ -58,24 +55,19 @@ class InducedCMDPs:
         self._on_ask = on_ask
         self._answers = Answers(self.envs[0].observation_space)
         self._left_out: set[int] = set()
-        self._dangers = list(task.dangers.items())
-        self._triggers = list(intervention.triggers.items())
-        self._terms = Terms(
-            form=task.constraint_form,
-            tolerance=np.array(constraints.tolerances(intervention)),
-            horizon=self.horizon,
-            to_start=isinstance(intervention.reset, ToStart),
-        )
+        self._ask = Questions(task, intervention, len(self.envs), self.envs[0].action_space)
+        self._terms = rules.terms_of(task, intervention)
         self._account = constraints.opening((len(self.envs),), len(task.constraints))
         self.observations: np.ndarray
         """What students see after the last step and any rescue, (E, ...)."""
         self.infos: list[dict[str, Any]] = [{} for _ in self.envs]
-        """What each environment itself told at its last step."""
+        """What each environment itself told at its last step or reset."""
         self.transition: Transition
         """The last step as a whole: where moves led, before any rescue, and where rescues put students."""
         self._observations: list[Any] = [None for _ in self.envs]
         self._uniforms = [np.random.default_rng() for _ in self.envs]
-        self._visited: list[list[np.ndarray]] = [[] for _ in self.envs]  # this episode's non-trigger states (d,)
+        self._memory = Memory(task, intervention, self.envs)
+        self._asks_info = False  # whether a verdict takes more than a state
 
     def seed(self, seeds: Sequence[int]) -> np.ndarray:
         """Start every environment afresh from its seed; returns observations (E, ...)."""
@@ -88,58 +80,86 @@ class InducedCMDPs:
         if seed is not None:
             self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
         observation, info = self.envs[k].reset(seed=seed, options=options)
+        self.infos[k] = info
         self._observations[k] = self._answers.observation(observation, "The environment's reset")
         if self._answers.not_finite(self._observations[k][None]):
             raise AnswerError("The environment's reset answered an observation that is not finite.")
-        self._visited[k] = [np.array(checked_state(self.task.read_state(self.envs[k])))]
-        self._account.counts[k] = 0
-        self._account.steps[k] = 0
+        state = np.array(checked_state(self.task.read_state(self.envs[k])))
+        self._memory.begin(k, state, self._observations[k])
+        for entry in self._account:
+            entry[k] = 0
         return self._observations[k], info
+
+    @property
+    def counts(self) -> np.ndarray:
+        """What has happened in each episode so far, (E, m): failures, rescues by each trigger."""
+        return np.array(self._account.counts)
 
     def leave_out(self, k: int) -> None:
         """Never touch environment k again."""
         self._left_out.add(k)
 
     def step(self, actions: np.ndarray) -> Step:
-        """Move, judge, rescue; ended episodes are left for `restart`."""
-        move, cut_off, here = self._move(actions)
+        """Override, move, judge, rescue; ended episodes are left for `restart`."""
         self._on_ask(None)
-        whose = f"of '{self.intervention.name}'"
-        fired = [self._asked(f"trigger '{name}' {whose}", trigger, move.state) for name, trigger in self._triggers]
+        begun = self._begun_in_danger()
+        actions, vetoes = self._overridden(actions)
+        states = [past[-1] for past in self._memory.states]
+        move, cut_off, here = self._move(actions, states, range(len(self.envs)))
+        self._on_ask(None)
+        dangers = self._ask.dangers(move) if begun is None else self._ask.dangers(move) | begun
+        self._asks_info = self._asks_info or move.info.asked
         judged = rules.judge(
             move,
-            dangers=self._in_danger(move) & here[:, None],
-            success=self._asked("success", self.task.success, move) & here,
-            fired=np.stack(fired, axis=-1) & here[:, None],
+            dangers=dangers & here[:, None],
+            success=self._ask.success(move) & here,
+            fired=(self._ask.fired(move.state) if vetoes is None else vetoes) & here[:, None],
         )
-        after = self._rescue(judged)
-        self._on_ask(None)
-        landed = None
-        if isinstance(self.intervention.reset, Place) and judged.rescued.any():
-            landed = self._dangers_of(standing(after))
         terms = self._terms._replace(horizon=np.where(here, self.horizon, np.inf))
-        self._account, step, self.transition = rules.conclude(judged, terms, self._account, after, landed, cut_off)
+        ride, after = self._drive(judged, terms, cut_off) if terms.drives else (None, self._rescue(judged))
+        self._on_ask(None)
+        puts_anywhere = isinstance(self.intervention.reset, Place) and judged.rescued.any()
+        landed = self._ask.standing_dangers(standing(after)) if puts_anywhere else None
+        account = self._account
+        self._account, step, self.transition = rules.conclude(judged, terms, account, after, landed, cut_off, ride)
         if self.task.reward is not None:
             step = step._replace(reward=np.where(here, self._paid(), 0.0))
-        self.observations = np.stack(self._observations)
+        self.observations = np.stack(self._observations) if judged.rescued.any() else move.observation
         for k in self._answers.not_finite(self.observations):
             if k not in self._left_out:
                 self._give_up(k, AnswerError("The environment's step answered an observation that is not finite."))
             self.observations[k] = 0.0
         return step
 
-    def _move(self, actions: np.ndarray) -> tuple[Move, np.ndarray, np.ndarray]:
-        """Step every environment: the moves, whom its own time limit has cut off (E,), and who has moved (E,): also an
-        environment that is left out since, because another one of its student broke."""
+    def _overridden(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """What environments are given, (E, ...), and which triggers fired at what students chose, (E, k); None where
+        triggers do not judge actions."""
+        reset = self.intervention.reset
+        if not isinstance(reset, Override):
+            return actions, None
+        states = np.stack([past[-1] for past in self._memory.states])
+        vetoes = self._ask.fired(states, actions.copy())
+        vetoed = vetoes.any(axis=-1)
+        if not vetoed.any():
+            return actions, vetoes
+        instead = self._ask.actions("act", reset.act, states, actions.copy())
+        return np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions), vetoes
+
+    def _move(
+        self, actions: np.ndarray, states: list[np.ndarray], who: Iterable[int]
+    ) -> tuple[Move, np.ndarray, np.ndarray]:
+        """Step some environments; `states` (E, d) become where they are. Returns the moves, whom its own time limit has
+        cut off (E,), and who has moved (E,): also an environment that is left out since, because another one of its
+        student broke."""
         read_state, answers = self.task.read_state, self._answers
         n = len(self.envs)
         rewards, terminated, cut_off, moved = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
-        states = [past[-1] for past in self._visited]
         chosen = actions.tolist() if actions.ndim == 1 else actions  # Discrete spaces check Python's integers faster
-        for k, env in enumerate(self.envs):
+        for k in who:
             if k in self._left_out:
                 continue
             self._on_ask(k)
+            env = self.envs[k]
             try:
                 observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
                 seen = answers.observation(observation, "The environment's step")
@@ -151,12 +171,26 @@ class InducedCMDPs:
             except users_errors() as error:
                 states[k], moved[k] = self._last_seen(env, like=states[k])
                 self._give_up(k, error, judged=bool(moved[k]))
-        return Move(np.stack(states), rewards, terminated), cut_off, moved
+        move = Move(
+            state=np.stack(states),
+            reward=rewards,
+            terminated=terminated,
+            action=actions,
+            info=self._told(),
+            observation=np.stack(self._observations),
+        )
+        return move, cut_off, moved
+
+    def _told(self) -> Infos:
+        """Whoever is left out has nothing to tell, and nobody will ask."""
+        if not self._left_out:
+            return Infos(self.infos.copy())
+        spare = next((info for k, info in enumerate(self.infos) if k not in self._left_out), {})
+        return Infos([spare if k in self._left_out else info for k, info in enumerate(self.infos)])
 
     def _paid(self) -> np.ndarray:
         """What the task itself pays for the last step, (E,)."""
-        assert self.task.reward is not None
-        paid = self._asked("reward", self.task.reward, self.transition, "biuf", "transitions: answer a number")
+        paid = self._ask.reward(self.transition)
         for k in np.flatnonzero(~np.isfinite(paid)).tolist():
             if k not in self._left_out:
                 self._give_up(
@@ -164,46 +198,74 @@ class InducedCMDPs:
                 )
         return np.where(np.isfinite(paid), paid, 0.0).astype(float)
 
-    def _in_danger(self, move: Move) -> np.ndarray:
-        """Which dangers hold, (E, n): after this move, or already where the episode started."""
-        held = self._dangers_of(move)
+    def _begun_in_danger(self) -> np.ndarray | None:
+        """Which dangers hold where episodes start that have not moved yet, (E, n); None where there are none."""
         first = self._account.steps == 0
-        if first.any():
-            begun = self._dangers_of(standing(np.stack([past[0] for past in self._visited])))
-            held = held | (begun & first[:, None])
-        return held
-
-    def _dangers_of(self, move: Move) -> np.ndarray:
-        return np.stack([self._asked(f"danger '{name}'", danger, move) for name, danger in self._dangers], axis=-1)
+        if not first.any():
+            return None
+        states = np.stack([past[-1] for past in self._memory.states])
+        starts = standing(states, info=self._told(), observation=np.stack(self._observations))
+        return np.asarray(self._ask.standing_dangers(starts) & first[:, None])
 
     def _rescue(self, judged: Judged) -> np.ndarray:
         """Put those who are rescued where they belong, if their episode goes on; returns where that is, (E, d)."""
         states: np.ndarray = judged.move.state
         after = states.copy()
         for k, rescued in enumerate(judged.rescued.tolist()):
-            if not rescued:
-                self._visited[k].append(states[k])
-            elif not self._terms.to_start and k not in self._left_out:
+            if not (rescued and (self._terms.puts or self._terms.to_start)):
+                self._remember(k, states[k], bool(judged.over[k]))
+            elif self._terms.puts and k not in self._left_out:
                 self._on_ask(k)
                 try:
                     after[k] = self._reset(k, states[k])
                     if not judged.over[k]:
-                        self._observations[k] = self._placed(self.envs[k], after[k])
+                        self._observations[k] = self._placed(k, after[k])
                 except users_errors() as error:
                     self._give_up(k, error)
         return after
 
-    def _last_seen(self, env: Env, like: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Where an environment broke, if it still can tell: a step may end in danger and in an error."""
+    def _remember(self, k: int, state: np.ndarray, over: bool) -> None:
+        if self._memory.saves(k):
+            if over or k in self._left_out:
+                return
+            self._on_ask(k)
         try:
-            return checked_state(self.task.read_state(env), like=like), True
+            self._memory.add(k, state, self._observations[k], self.horizon - self._account.clock[k] - 1)
+        except users_errors() as error:
+            self._give_up(k, error)
+
+    def _drive(self, judged: Judged, terms: Terms, cut_off: np.ndarray) -> tuple[Ride, np.ndarray]:
+        """Have the controller drive those who are rescued; returns where everyone is then, (E, d)."""
+        reset = self.intervention.reset
+        assert isinstance(reset, Drive)
+        ride = rules.set_off(judged, terms, self._account, cut_off)
+        states = list(judged.move.state)
+        while who := [k for k in np.flatnonzero(ride.driving).tolist() if k not in self._left_out]:
+            self._on_ask(None)
+            actions = self._ask.actions("controller", reset.controller, np.stack(states))
+            move, late, moved = self._move(actions, states, who)
+            self._on_ask(None)
+            safe = self._ask.safe(move.state)
+            ride = ride._replace(driving=ride.driving & moved)  # whoever broke is driven no more
+            ride = rules.driven_on(ride, terms, self._account, move, self._ask.dangers(move), safe, late)
+        for k, state in enumerate(states):
+            self._memory.add(k, state, self._observations[k])
+        return ride, np.stack(states)
+
+    def _last_seen(self, env: Env, like: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Where an environment broke, if it still can tell: a step may end in danger and in an error. A verdict that
+        takes more than a state cannot be had any more."""
+        try:
+            return checked_state(self.task.read_state(env), like=like), not self._asks_info
         except users_errors():
             return like, False
 
-    def _placed(self, env: Env, state: np.ndarray) -> np.ndarray:
+    def _placed(self, k: int, state: np.ndarray) -> np.ndarray:
         """Put an environment into a state and see that it is there; returns the observation."""
-        who = f"`place` of task '{self.task.name}'"
-        observation = self._answers.observation(self.task.place(env, state.copy()), who)
+        env, place = self.envs[k], None if self._memory.saves(k) else self.task.place
+        who = f"`{'place' if place else 'restore'}` of task '{self.task.name}'"
+        seen = place(env, state.copy()) if place else self._memory.restore(k)
+        observation = self._answers.observation(seen, who)
         now = checked_state(self.task.read_state(env), like=state)
         if not np.allclose(now, state, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             raise AnswerError(f"{who} was asked for the state {state.tolist()} and led to {now.tolist()}.")
@@ -220,46 +282,15 @@ class InducedCMDPs:
         for env in self.envs:
             env.close()
 
-    def _asked(
-        self,
-        what: str,
-        function: Callable[[Any], Any],
-        about: Any,
-        kinds: str = "b",
-        wanted: str = "states: answer one bool",
-    ) -> np.ndarray:
-        """What a function of the task answers: a number of one of these kinds for each environment, (E,)."""
-        who, n = f"The {what} of task '{self.task.name}'", len(self.envs)
-        try:
-            answer = function(about)
-        except (CisrError, MemoryError):
-            raise
-        except users_errors() as error:
-            raise TaskError(f"{who} raised {described(error)}, asked about {n} states.") from error
-        array = np.asarray(answer)
-        if array.shape != (n,) or array.dtype.kind not in kinds:
-            raise TaskError(
-                f"{who} answered {array.dtype} of shape {array.shape} for {n} {wanted} for each; index the last axis "
-                f"of the state (state[..., 0])."
-            )
-        return array
-
     def _reset(self, k: int, state: np.ndarray) -> np.ndarray:
         """The state that the student is put into, (d,)."""
-        past = self._visited[k]
         match self.intervention.reset:
             case Rewind(steps):
-                del past[max(len(past) - steps, 0) + 1 :]
-                return past[-1]
+                return self._memory.rewind(k, steps)
             case Place(fn, n_history, n_uniforms):
-                history = np.stack([past[max(i, 0)] for i in range(len(past) - n_history, len(past))])  # (n, d)
-                placed = np.asarray(fn(state, history, self._uniforms[k].random(n_uniforms)))
-                if placed.shape != state.shape:
-                    raise TaskError(
-                        f"The reset of '{self.intervention.name}' answered shape {placed.shape} for a state of shape "
-                        f"{state.shape}: answer a state."
-                    )
-                past.append(placed)
+                u = self._uniforms[k].random(n_uniforms)
+                placed = self._ask.placed(fn, state, self._memory.history(k, n_history), u)
+                self._memory.add(k, placed, self._observations[k])
                 return placed
             case reset:
                 raise AssertionError(f"{reset} places nobody")

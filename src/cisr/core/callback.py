@@ -22,5 +22,15 @@ def ignore(event: ProgressEvent) -> None:
     """The callback of those who do not want to know."""
 
 
+def told_to(*callbacks: Callback) -> Callback:
+    """One callback for several, who hear of everything in this order."""
+
+    def tell(event: ProgressEvent) -> None:
+        for callback in callbacks:
+            callback(event)
+
+    return tell
+
+
 def check_callback(callback: Any) -> None:
     check_function("The callback", callback, "of a progress event")

@@ -73,8 +73,11 @@ def check_number(what: str, number: Any, least: float = -math.inf) -> float:
 
 
 def check_text(what: str, text: Any) -> str:
+    """A text that can be written to a file."""
     if not isinstance(text, str):
         raise ConfigError(f"{_given(what, text)}: give a text.")
+    if not _is_written(text):
+        raise ConfigError(f"{_given(what, text)}: give a text in UTF-8.")
     return text
 
 
@@ -105,6 +108,17 @@ def check_names(what: str, names: Any) -> None:
     """A tuple or list of texts; a single text is none."""
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"{what} are {shown(names)}: give a list or tuple of names.")
+    if not all(map(_is_written, names)):
+        raise ConfigError(f"{what} are {shown(names)}: give names in UTF-8.")
+
+
+def _is_written(text: str) -> bool:
+    """Bytes that were no UTF-8 where they were read are half characters, which nothing can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _float(number: int | float) -> float:

@@ -1,7 +1,7 @@
 """Constraint accounting, in array code that both backends share.
 
-A student's constraints are [visits to D, rescues by each trigger] with tolerances [κ_i, τ_i, …]. After t steps of an
-episode with event counts n the *running value* of a constraint is
+A student's constraints are [visits to D, rescues by each trigger] with tolerances [κ_i, τ_i, …]. After t steps
+of its own in an episode with event counts n the *running value* of a constraint is
 
     mean form   v_t = n / t − tolerance        sum form   v_t = n − tolerance        v_0 = 0.
 
@@ -23,12 +23,18 @@ class Account(NamedTuple):
     """What an episode has run up so far."""
 
     counts: Array  # (..., m) events
-    steps: Array  # (...)
+    steps: Array  # (...) the student's own
+    driven: Array  # (...) steps of controllers, which the clock counts and means do not
+
+    @property
+    def clock(self) -> Array:
+        """Steps of the environment, (...)."""
+        return self.steps + self.driven
 
 
 def opening(shape: tuple[int, ...], m: int, xp: Any = np) -> Account:
     """The accounts of episodes that have not begun."""
-    return Account(counts=xp.zeros((*shape, m)), steps=xp.zeros(shape))
+    return Account(counts=xp.zeros((*shape, m)), steps=xp.zeros(shape), driven=xp.zeros(shape))
 
 
 def tolerances(intervention: Intervention) -> tuple[float, ...]:
@@ -48,7 +54,10 @@ def value(form: Form, account: Account, tolerance: Array) -> Array:
     return (total - tolerance) * (steps > 0)
 
 
-def book(form: Form, account: Account, events: Array, tolerance: Array) -> tuple[Account, Array]:
-    """Enter one step's events (..., m); returns the new account and the step's costs (..., m)."""
-    after = Account(counts=account.counts + events, steps=account.steps + 1)
+def book(
+    form: Form, account: Account, events: Array, tolerance: Array, driven: Array | int = 0
+) -> tuple[Account, Array]:
+    """Enter one step's events (..., m), and the steps driven in it; returns the new account and the step's costs
+    (..., m)."""
+    after = Account(account.counts + events, account.steps + 1, account.driven + driven)
     return after, value(form, after, tolerance) - value(form, account, tolerance)

@@ -1,5 +1,6 @@
 """Errors that a user can mend. Each message says what was given, what was expected and how to mend it."""
 
+import errno
 from pathlib import Path
 from traceback import extract_tb
 
@@ -10,6 +11,10 @@ class CisrError(Exception):
 
 class ConfigError(CisrError):
     """Something the user wrote does not make sense: a name, a number, a file, a combination."""
+
+
+class NotInstalled(ConfigError):  # noqa: N818 (an error in name enough)
+    """The environment of a task needs a package that is not there."""
 
 
 class TaskError(CisrError):
@@ -34,7 +39,7 @@ def described(error: BaseException) -> str:
         return str(error)
     frames = extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    return f"{type(error).__name__}: {words_of(error)}{where}"
+    return f"{type(error).__name__}: {' '.join(words_of(error).split())}{where}"
 
 
 def words_of(error: BaseException) -> str:
@@ -43,3 +48,15 @@ def words_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # whoever wrote it may have made a mistake there, too
         return "(it cannot say what)"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the host, or the device that JAX uses, had too little memory: said by Python, the system or JAX."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    said = words_of(error)
+    if isinstance(error, ImportError | OSError | RuntimeError):
+        # A library that cannot be mapped, a thread that cannot be had, and JAX's own errors, which are RuntimeErrors.
+        signs = ("Cannot allocate memory", "can't start new thread", "RESOURCE_EXHAUSTED", "OUT_OF_MEMORY")
+        return any(sign in said for sign in signs)
+    return False

@@ -15,6 +15,7 @@ from cisr.core.intervention import Array
 from cisr.core.task import Move
 
 if TYPE_CHECKING:
+    from cisr.students.distributions import Distribution
     from cisr.students.networks import ObservationSpec
 
 State = Any
@@ -29,7 +30,10 @@ class JaxEnv(Protocol):
     @property
     def observation(self) -> ObservationSpec: ...
     @property
-    def n_actions(self) -> int: ...
+    def n_actions(self) -> int | Distribution:
+        """How many actions there are, numbered from 0; or, where they are vectors, what they are drawn from
+        (`cisr.students.distributions.Gaussian` for a Box, `Categoricals` for several choices at once)."""
+
     @property
     def table(self) -> np.ndarray | None:
         """All distinct observations (n, ...) where there are finitely many; `get_obs` then gives numbers into it."""

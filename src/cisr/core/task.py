@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,10 @@ from cisr.core.checks import (
 )
 from cisr.core.constraints import Form
 from cisr.core.errors import ConfigError
-from cisr.core.intervention import NONE, Array, Intervention
+from cisr.core.intervention import NONE, Array, Intervention, Place
+from cisr.core.moves import Move as Move
+from cisr.core.moves import Transition as Transition
+from cisr.core.moves import standing as standing
 from cisr.core.rewinds import back
 from cisr.core.training import Training
 
@@ -37,30 +40,6 @@ if TYPE_CHECKING:
     from cisr.core.model import FiniteModel
 
 RESERVED_NAMES = ("none", "bandit")
-
-
-class Move(NamedTuple):
-    """What one move of a student led to, before any rescue."""
-
-    state: Array  # (..., d) the state moved to
-    reward: Array  # (...) the environment's reward
-    terminated: Array  # (...) whether the environment ended the episode
-
-
-def standing(state: Array) -> Move:
-    """States (..., d) that nobody moved to, starts and ends of rescues, as moves: that is how danger judges them."""
-    xp, shape = state.__array_namespace__(), state.shape[:-1]
-    return Move(state=state, reward=xp.zeros(shape), terminated=xp.zeros(shape, dtype=bool))
-
-
-class Transition(NamedTuple):
-    """A whole step: the student's move and the rescue that followed, if any."""
-
-    move: Move
-    failed: Array  # (...)
-    rescued: Array  # (...)
-    after: Array  # (..., d) where the rescue puts the student, or would, had the move not ended the episode
-    timed_out: Array  # (...) the time limit ended the episode with this step
 
 
 def read_tabular(env: gymnasium.Env[Any, Any]) -> np.ndarray:
@@ -84,16 +63,24 @@ class Task:
     danger: Callable[[Move], Array] | Mapping[str, Callable[[Move], Array]]
     """danger(move) -> bool (...): is this a visit to D, a failure? Several by name are told apart in results."""
     success: Callable[[Move], Array]
-    """success(move) -> bool (...): did this move end the episode well?"""
+    """success(move) -> bool (...): if the episode ends with this move, is that a success? Where getting to the horizon
+    is one: `lambda move: ~move.terminated`. An end that a rescue makes, or drives to, is none."""
     interventions: tuple[Intervention, ...]
     horizon: int
     """T: an episode is cut off after this many steps, rescues included; an intervention may have a limit of its own."""
     reward: Callable[[Transition], Array] | None = None
     """reward(transition) -> (...): what the student is paid, where that is not the environment's reward."""
     read_state: Callable[[gymnasium.Env[Any, Any]], np.ndarray] = read_tabular
-    """The environment's state as a vector (d,): what triggers and resets see, and enough to be put back there."""
-    place: Callable[[gymnasium.Env[Any, Any], np.ndarray], Any] = place_tabular
-    """Put the environment into a state (d,) and return the observation there."""
+    """The environment's state as a vector (d,): what triggers, resets, danger and success see of it."""
+    place: Callable[[gymnasium.Env[Any, Any], np.ndarray], Any] | None = None
+    """Put the environment into a state (d,) and return the observation there. Only `Place` needs it; without `save`
+    rewinds use it, too. Toy-text environments with the default `read_state` have one."""
+    save: Callable[[gymnasium.Env[Any, Any]], Any] | None = None
+    """save(env) -> anything from which `restore` can put the environment back. None, without a `place`: the best that
+    `cisr.saving` knows for the environment, else a copy of it with its wrappers."""
+    restore: Callable[[gymnasium.Env[Any, Any], Any], Any] | None = None
+    """Put the environment back to where `save` saw it, as often as asked, and return the observation there; None stands
+    for the observation that was seen then. Random generators and clocks should go on."""
     kappa: float = 0.0
     """Tolerance κ of the task itself for failures."""
     constraint_form: Form = "mean"
@@ -130,9 +117,23 @@ class Task:
                 f"Task '{self.name}' has interventions with triggers {[list(i.triggers) for i in self.interventions]}: "
                 f"give all of them the same names; multipliers carry over from one to the next."
             )
+        self._check_ways_back()
         for reference in (self.safe_evaluation, *self.training.teaching.interventions):
             if reference is not None:
                 self.intervention(reference)
+
+    def _check_ways_back(self) -> None:
+        if self.place is None and self.read_state is read_tabular:
+            keep(self, place=place_tabular)
+        if (self.save is None) != (self.restore is None):
+            given, missing = ("save", "restore") if self.restore is None else ("restore", "save")
+            raise ConfigError(f"Task '{self.name}' has a {given} and no {missing}: give both, or neither.")
+        for intervention in self.interventions:
+            if isinstance(intervention.reset, Place) and self.place is None:
+                raise ConfigError(
+                    f"Intervention '{intervention.name}' of task '{self.name}' is a Place, and the task has no way "
+                    f"from numbers to a state: give it place(env, state), or use Rewind, ToStart, Drive or Override."
+                )
 
     def _check_types(self) -> None:
         """A wrong argument is told at once, not by the first student."""
@@ -153,11 +154,10 @@ class Task:
             kappa=check_number(f"The kappa {its}", self.kappa, 0),
             max_reward=check_number(f"The max_reward {its}", self.max_reward, 0),
         )
-        for hook in ("reward", "jax_env", "model"):
+        for hook in ("reward", "jax_env", "model", "place", "save", "restore"):
             if getattr(self, hook) is not None:
                 check_function(f"The {hook} {its}", getattr(self, hook), "or None")
         check_function(f"The read_state {its}", self.read_state, "of an environment that returns its state (d,)")
-        check_function(f"The place {its}", self.place, "of an environment and a state (d,)")
         check_kind(f"The safe_evaluation {its}", self.safe_evaluation, (str, type(None)), "a text or None")
         check_kind(f"The version {its}", self.version, (str, int, type(None)), "a text, a whole number or None")
         check_kind(f"The training {its}", self.training, Training, "a cisr.Training")
@@ -202,8 +202,8 @@ class Task:
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes, `other`
-        the environment's own."""
+        """Ways in which an episode can end, the first that holds: `rescue` is the end that a ToStart makes or a Drive
+        comes to, `other` the environment's own."""
         return (*self.dangers, "success", "rescue", "timeout", "other")
 
     def horizon_under(self, intervention: Intervention) -> int:

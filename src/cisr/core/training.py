@@ -19,7 +19,8 @@ from cisr.core.checks import (
 from cisr.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cisr.students.config import Population, StudentConfig
+    from cisr.students.config import Population
+    from cisr.students.kinds import AnyStudent
 
 MOST_SWITCHES = 100
 MOST_UNITS = 1_000_000
@@ -43,7 +44,7 @@ class Teaching:
     """Curriculum policies tried before the teacher's model takes over."""
     initial: tuple[Mapping[str, float | str], ...] = ()
     """The first policies of the paper's teacher, as points of the search space; the others are random. Ours begins with
-    the interventions in turn."""
+    the interventions in turn, or with the best of them alone followed by each other one."""
     n_rounds: int = 25
     """Curriculum policies that the model chooses."""
     at_once: int = 1
@@ -99,7 +100,7 @@ class Training:
     """N_s: interaction units that one student learns for."""
     deployment_steps: int = 10_000
     """Environment steps for which a student is deployed when it has learned, at least."""
-    student: StudentConfig | Population | None = None
+    student: AnyStudent | Population | None = None
     """Settings of the students to be taught, or a population that they are drawn from. None: explorers of the
     defaults, see `cisr.explorer`."""
     teaching: Teaching = field(default_factory=Teaching)
@@ -107,6 +108,11 @@ class Training:
     """What a built-in task calls these students."""
     scale: str = "own"
     """What a built-in task calls all of this: `paper` or `quick`."""
+    backend: Literal["auto", "gymnasium", "compiled"] = "auto"
+    """Where experience comes from; `auto`: compiled where the task has a `jax_env`. A task whose `jax_env` only
+    resembles its environment says `gymnasium` wherever that can be made."""
+    xla_flags: tuple[str, ...] = ()
+    """What XLA is told before it compiles the `jax_env` on a CPU, such as "--xla_cpu_max_isa=AVX"."""
 
     def __post_init__(self) -> None:
         keep(
@@ -115,7 +121,12 @@ class Training:
             deployment_steps=check_whole("deployment_steps", self.deployment_steps),
         )
         if self.student is not None and not is_dataclass(self.student):
-            raise ConfigError(f"The student is {shown(self.student)}: give a cisr.StudentConfig or Population.")
+            raise ConfigError(
+                f"The student is {shown(self.student)}: give a cisr.StudentConfig, a Population or an SB3Student."
+            )
         check_kind("The teaching", self.teaching, Teaching, "a cisr.Teaching")
         check_kind("The student_kind", self.student_kind, (str, type(None)), "a text or None")
         check_text("The scale", self.scale)
+        if self.backend not in ("auto", "gymnasium", "compiled"):
+            raise ConfigError(f"The backend is {shown(self.backend)}: give auto, gymnasium or compiled.")
+        check_names("The xla_flags", self.xla_flags)

@@ -21,7 +21,8 @@ class Patient:
     """A switching curriculum in which a student that has not passed its threshold after `patience` units starts anew.
 
     It starts over as a new student with the units that are left: weights, optimiser and multipliers are new, and the
-    rule is applied to the observation (0, 0). The last intervention has no threshold, and whoever is there stays.
+    rule is applied to the observation (0, 0). Whoever has come to the last intervention stays: a threshold between two
+    stages of it keeps nobody from anything.
     """
 
     interventions: tuple[str, ...]
@@ -48,9 +49,10 @@ class Patient:
 
     def next_stage(self, stage: Stage, observed: Observation, rng: np.random.Generator) -> dict[str, int]:
         """The stage's `units` are those spent under its intervention, the one to come included."""
-        before, last = stage["index"], len(self.thresholds)
+        before = stage["index"]
+        on_the_way = any(name != self.interventions[before] for name in self.interventions[before:])
         index = self.switching.next_stage(before, observed, rng)
-        if index == before < last and stage["units"] >= self.patience:
+        if index == before and on_the_way and stage["units"] >= self.patience:
             new = self.next_stage(self.first_stage, Observation(), rng)
             return {**new, "fresh_starts": fresh_starts(stage) + 1}
         return {**stage, "index": index, "units": stage["units"] + 1 if index == before else 1}

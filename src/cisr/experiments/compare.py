@@ -13,9 +13,12 @@ from cisr.core.task import Task, check_task_given
 from cisr.curricula import CurriculumPolicy
 from cisr.curricula.base import check_policy
 from cisr.experiments.comparison import Comparison, Kept, comparison_of
+from cisr.experiments.guidance import warn
 from cisr.experiments.playing import keep_trajectories
 from cisr.store import Store, opened
-from cisr.store.runs import begin, deployed, set_aside
+from cisr.store.runs import begin, deployed, plan_students, set_aside
+from cisr.students.config import Population
+from cisr.students.kinds import AnyStudent, with_students
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.training import Classroom, Execution, StudentSpec
 from cisr.training.finished import check_finished
@@ -28,6 +31,7 @@ def compare(
     task: Task,
     curricula: Mapping[str, CurriculumPolicy],
     *,
+    student: AnyStudent | Population | None = None,
     n_students: int = 10,
     store: Store | Path | str | None = None,
     name: str = "compare",
@@ -40,11 +44,14 @@ def compare(
 ) -> Comparison:
     """Train `n_students` new students under each curriculum and sum up how they did.
 
-    Students that an error ended are tried again by the next call on the same store. `fresh` sets what the store holds
-    of this comparison aside first. `evaluate_safely` deploys final policies in M_0 instead of the task itself;
-    `deploy_each_unit` also deploys in the task after each unit, for analysis, which is not safe.
+    `student` stands in for the task's own. Students that an error ended are tried again by the next call on the same
+    store. `fresh` sets what the store holds of this comparison aside first. `evaluate_safely` deploys final policies in
+    M_0 instead of the task itself; `deploy_each_unit` also deploys in the task after each unit, for analysis, which is
+    not safe.
     """
     check_task_given(task)
+    if student is not None:
+        task = with_students(task, student)
     check_kind("The curricula", curricula, Mapping, "a dictionary from labels to curriculum policies")
     if not curricula:
         raise ConfigError("There is no curriculum to compare: name at least one.")
@@ -61,15 +68,18 @@ def compare(
     with opened(store) as kept:
         if fresh:
             set_aside(kept, name, setup)
-        batching = begin(kept, name, setup, deployed(setup, seed), execution.batch)
+        batching = begin(kept, name, setup, deployed(setup, seed), execution)
         kept.keep_curricula(name, list(curricula))
-        with Classroom(setup, kept, batching=batching, callback=callback, **execution.processes) as classroom:
+        plan_students(kept, name, n_students * len(curricula))
+        with Classroom(setup, kept, batching=batching, callback=callback, **execution.classroom) as classroom:
             taught = {t.name: t for t in classroom.teach(e for group in students.values() for e in group)}
         groups = {label: tuple(taught[e.name] for e in group) for label, group in students.items()}
         check_finished([transcript for group in groups.values() for transcript in group])
         keep_trajectories(kept, task, groups, seed, setup.evaluate_under, **execution.processes)
         found_in = None if kept.path is None else Kept(kept.path, task)
-    return comparison_of(task, groups, found_in)
+    comparison = comparison_of(task, groups, found_in)
+    warn(comparison.guidance)
+    return comparison
 
 
 def check_n_students(n_students: int, n_curricula: int) -> int:

@@ -17,14 +17,17 @@ import numpy as np
 from cisr.core.checks import check_text, check_whole
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
+from cisr.experiments import guidance
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, Share, estimate, share
 from cisr.store import Store, owner_of
 from cisr.store.load_student import load_student
+from cisr.store.provenance import describe
 from cisr.training import Deployment, Transcript
 
 if TYPE_CHECKING:
     from cisr.students.student import Student
+    from cisr.training.sb3 import SB3Actor
 
 MEASURES = {"success": 3, "return": 2, "training_failures": 1}
 """By which groups of students are told apart, and digits to show."""
@@ -58,26 +61,15 @@ class Row:
     unknown_failures: int
     """Students of whom nobody knows how often they failed, because they broke."""
     rescues: Estimate
+    driven: Estimate
+    """Steps in training that controllers drove."""
     deployment_failures: Estimate
     outcomes: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "curriculum": self.curriculum,
-            "students": self.students,
-            "finished": self.finished,
-            "policies": self.policies,
-            "success": self.success.to_json(),
-            "failed_to_learn": self.failed_to_learn and self.failed_to_learn.to_json(),
-            "learned": self.learned and self.learned.to_json(),
-            "return": self.mean_return.to_json(),
-            "training_failures": self.training_failures.to_json(),
-            "students_with_failures": self.students_with_failures.to_json(),
-            "unknown_failures": self.unknown_failures,
-            "rescues": self.rescues.to_json(),
-            "deployment_failures": self.deployment_failures.to_json(),
-            "outcomes": dict(self.outcomes),
-        }
+        """By the names of the fields, but for the `return`."""
+        told = {"return" if name == "mean_return" else name: one for name, one in vars(self).items()}
+        return {name: one.to_json() if isinstance(one, Estimate | Share) else one for name, one in told.items()}
 
 
 class Kept(NamedTuple):
@@ -95,10 +87,12 @@ class Comparison:
     """What the task calls its students."""
     rows: tuple[Row, ...]
     transcripts: Mapping[str, tuple[Transcript, ...]]
+    guidance: tuple[str, ...] = ()
+    """What the task's author should know, see `cisr.experiments.guidance`."""
     kept: Kept | None = field(default=None, repr=False, compare=False)
     """None where the store was in memory."""
 
-    def student(self, curriculum: str, number: int = 0) -> Student:
+    def student(self, curriculum: str, number: int = 0) -> Student | SB3Actor:
         """A student of the comparison, ready to act; numbers begin with 0.
 
         >>> action = comparison.student("SR1", 0).predict(observation)  # doctest: +SKIP
@@ -142,6 +136,7 @@ class Comparison:
             "deployed_under": self.deployed_under,
             "rows": rows,
             "differences": differences,
+            "guidance": list(self.guidance),
         }
 
 
@@ -157,6 +152,7 @@ def comparison_of(task: Task, groups: Mapping[str, tuple[Transcript, ...]], kept
         student_kind=task.training.student_kind,
         rows=summarise_groups(groups),
         transcripts=groups,
+        guidance=guidance.of_comparison(groups, describe(task)),
         kept=kept,
     )
 
@@ -170,7 +166,7 @@ def summarise_groups(groups: Mapping[str, Sequence[Transcript]]) -> tuple[Row, .
 def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: bool = True) -> Row:
     """Sum up the students that finished; training failures count for those that broke, too."""
     finished = [(t, t.deployment) for t in transcripts if t.deployment is not None]
-    successes = [d.success for _, d in finished]
+    successes = [d.success for _, d in finished if d.success is not None]
     over = [t for t in transcripts if t.deployment or t.error]  # of the others nobody knows what is still to come
     failures = [n for t in over if (n := t.training_failures) is not None]
     n_policies = len({_policy(t) for t in transcripts})
@@ -184,7 +180,7 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
         found = share(sum(yes), len(yes))
         return found if n_policies <= 1 else replace(found, low=None, high=None)
 
-    outcomes = finished[0][1].outcomes if finished else {}
+    known = [d.outcomes for _, d in finished if d.outcomes]
     return Row(
         curriculum=label,
         students=len(transcripts),
@@ -192,7 +188,7 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
         policies=n_policies,
         success=over_finished(lambda t, d: d.success, 0, 1),
         failed_to_learn=counted([value < LEARNED for value in successes]) if can_succeed else None,
-        learned=over_finished(lambda t, d: d.success if d.success >= LEARNED else None, LEARNED, 1)
+        learned=over_finished(lambda t, d: d.success if (d.success or 0) >= LEARNED else None, LEARNED, 1)
         if can_succeed
         else None,
         mean_return=over_finished(lambda t, d: d.score),
@@ -200,8 +196,9 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
         students_with_failures=counted([n > 0 for n in failures]),
         unknown_failures=len(over) - len(failures),
         rescues=over_finished(lambda t, d: t.rescues),
-        deployment_failures=over_finished(lambda t, d: d.failures / d.episodes, 0, 1),
-        outcomes={name: float(np.mean([d.outcomes[name] for _, d in finished])) for name in outcomes},
+        driven=over_finished(lambda t, d: t.driven),
+        deployment_failures=over_finished(lambda t, d: d.failures_per_episode, 0, 1),
+        outcomes={name: float(np.mean([rates[name] for rates in known])) for name in (known[0] if known else {})},
     )
 
 
@@ -240,10 +237,16 @@ def class_means(transcripts: Sequence[Transcript], value: Callable[[Transcript],
     return [float(np.mean(values)) for values in known if values]
 
 
+def median_student(group: Sequence[Transcript]) -> str | None:
+    """The name of the student in the middle, by return in deployment; None where nobody has finished."""
+    ranked = sorted((t.deployment.mean_return, t.name) for t in group if t.deployment is not None)
+    return ranked[len(ranked) // 2][1] if ranked else None
+
+
 def _policy(transcript: Transcript) -> str:
     return json.dumps(transcript.curriculum, sort_keys=True)
 
 
 def _ever_succeeded(transcript: Transcript) -> bool:
-    deployed = transcript.deployment is not None and transcript.deployment.success > 0
-    return deployed or any(unit.success > 0 for unit in transcript.units)
+    deployed = transcript.deployment is not None and (transcript.deployment.success or 0) > 0
+    return deployed or any((unit.success or 0) > 0 for unit in transcript.units)

@@ -9,23 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cisr.cmdp.episodes import outcome_of
+from cisr.core.errors import NotInstalled
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
 from cisr.experiments.trajectories import Point, Trajectory
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
+from cisr.students.kinds import Actor
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
 
-if TYPE_CHECKING:
+if GYMNASIUM:  # compiled students do without
     import gymnasium
 
-    from cisr.students.student import Student
+    from cisr.cmdp.gymnasium import InducedCMDPs
 
 Act = Callable[[Any], Any]
 """From an observation to an action."""
@@ -50,8 +53,6 @@ def play(
     task: Task, act: Act, env: gymnasium.Env[Any, Any], *, under: str = "none", seed: int = 0
 ) -> Iterator[PlayedStep]:
     """One episode in M_i, step by step; `env` is one that the task made."""
-    from cisr.cmdp.gymnasium import InducedCMDPs  # brings in gymnasium, which compiled students do without
-
     cmdp = InducedCMDPs(task, task.intervention(under), [env])
     observation = cmdp.seed([seed])[0]
     start = np.array(task.read_state(env))
@@ -67,7 +68,7 @@ def play(
         yield PlayedStep(cmdp.transition.move.state[0], after, bool(step.rescued[0]), total, outcome)
 
 
-def by_student(student: Student, seed: int = 0) -> Act:
+def by_student(student: Actor, seed: int = 0) -> Act:
     """A student acting as it does when deployed."""
     return lambda observation: student.predict(observation, seed=seed)
 
@@ -126,7 +127,12 @@ def keep_trajectories(
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]
     missing = {student: stored_student(store, student) for student in wanted if student not in kept}
     if missing:
-        played = play_apart(_played, task, missing, seed, under, n_workers=n_workers, step_timeout=step_timeout)
+        try:
+            played = play_apart(_played, task, missing, seed, under, n_workers=n_workers, step_timeout=step_timeout)
+        except NotInstalled:
+            if task.jax_env is None:
+                raise
+            return  # they were trained without it: there are no pictures
         store.keep_trajectories(played)
 
 

@@ -28,7 +28,7 @@ from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row,
 from cisr.experiments.search import random_teacher
 from cisr.experiments.study import Study, run_together
 from cisr.store import Store
-from cisr.store.runs import announce_aside, begin, deployed
+from cisr.store.runs import announce_aside, begin, deployed, plan_students
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.tasks.entry import EXPLORER
 from cisr.teachers import Belief
@@ -112,7 +112,7 @@ def plan(
     repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
     setup = make_setup(task, backend=execution.backend, deploy_each_unit=publication(task).deploy_each_unit)
     for name in repetitions:
-        batching = begin(store, name, setup, deployed(setup, seed), execution.batch)
+        batching = begin(store, name, setup, deployed(setup, seed), execution)
     return Plan(setup, batching, repetitions, studies)
 
 
@@ -133,11 +133,11 @@ def reproduce(
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
     paper = publication(task)
     setup, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, execution=execution)
-    searches = [study.name for studies in kinds.values() for study in studies]
-    store.keep_reproduction(finding(task, paper, names, searches, n_students))
-    everyone_searching = [study for studies in kinds.values() for study in studies]
-    results = run_together(everyone_searching, store, execution, callback)
-    found = iter(results)
+    searching = [study for studies in kinds.values() for study in studies]
+    store.keep_reproduction(finding(task, paper, names, [study.name for study in searching], n_students))
+    for name in names:
+        plan_students(store, name, n_students * (len(kinds) + len(baselines(task, paper))))
+    found = iter(run_together(searching, store, execution, callback))
     by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
     policies = {kind: tuple(result.best_policy for result in each) for kind, each in by_kind.items()}
 
@@ -149,7 +149,7 @@ def reproduce(
             RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
         }
         repetitions.append(register(task, curricula, n_students, seed, name))
-    with Classroom(setup, store, batching=batching, callback=callback, **execution.processes) as classroom:
+    with Classroom(setup, store, batching=batching, callback=callback, **execution.classroom) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
     check_finished(list(taught.values()))

@@ -60,12 +60,12 @@ def search_space(task: Task, observed: Sequence[Observation] = ()) -> SearchSpac
     return Switching.space(
         task.choices,
         task.training.teaching.n_switches,
-        task.training.teaching.return_range or _covering([seen.mean_return for seen in observed]),
-        task.training.teaching.violation_range or _covering([seen.violation for seen in observed]),
+        task.training.teaching.return_range or covering([seen.mean_return for seen in observed]),
+        task.training.teaching.violation_range or covering([seen.violation for seen in observed]),
     )
 
 
-def _covering(numbers: Sequence[float]) -> tuple[float, float]:
+def covering(numbers: Sequence[float]) -> tuple[float, float]:
     low, high = min([0.0, *numbers]), max([0.0, *numbers])
     return (low, high) if low < high else (0.0, 1.0)
 

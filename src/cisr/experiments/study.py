@@ -13,17 +13,21 @@ from typing import Any
 
 from cisr.core.callback import Callback, ProgressEvent, check_callback, ignore
 from cisr.core.checks import check_function, check_in_all, check_kind, check_text
-from cisr.core.errors import NobodyFinished, StoreError
+from cisr.core.errors import NobodyFinished
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task, check_task_given
 from cisr.core.training import Teaching
 from cisr.curricula import CurriculumPolicy, Parameters
+from cisr.experiments import guidance
+from cisr.experiments.handing_out import HandsOutTrials
 from cisr.experiments.search import MakeTeacher, default_teacher, policy_at, search_space, usual_score
 from cisr.experiments.trials import Score, Trials
 from cisr.store import Store, StoredTrial, opened
 from cisr.store.fingerprint import fingerprint
-from cisr.store.provenance import describe_teacher
-from cisr.store.runs import begin, deployed, set_aside
+from cisr.store.provenance import describe, describe_teacher
+from cisr.store.runs import begin, deployed, plan_students
+from cisr.students.config import Population
+from cisr.students.kinds import AnyStudent, with_students
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.teachers import Belief, Teacher
 from cisr.training import Batching, Classroom, Execution, StudentSpec, Transcript, UnitLog, default_observe
@@ -42,6 +46,8 @@ class StudyResult:
     transcripts: tuple[Transcript, ...]
     belief: Belief | None = None
     """What the teacher believes of the best policy; None for a teacher that does not know how sure it is."""
+    guidance: tuple[str, ...] = ()
+    """What the task's author should know, see `cisr.experiments.guidance`."""
 
     @property
     def training_failures(self) -> int:
@@ -69,19 +75,20 @@ class TrialProgress(ProgressEvent):
     trial: StoredTrial
 
 
-class Study:
-    """Trains a teacher on a task.
+class Study(HandsOutTrials):
+    """Trains a teacher on a task: `run` with students that are trained here, `ask` and `tell` with students elsewhere.
 
-    `teaching` stands in for the task's own. `observe` and `score` say what the teacher sees of a unit and what it wants
-    of a student (see `usual_score`); `evaluate_safely` deploys final policies in M_0 instead of the task itself.
-    Everything is kept in `store`; running a study again on the same store goes on where it stopped, and students that
-    an error ended are tried again. `fresh` sets what the store holds of this study aside first.
+    `student` and `teaching` stand in for the task's own. `observe` and `score` say what the teacher sees of a unit and
+    what it wants of a student (see `usual_score`); `evaluate_safely` deploys final policies in M_0 instead of the task
+    itself. Everything is kept in `store`; running a study again on the same store goes on where it stopped, and
+    students that an error ended are tried again. `fresh` sets what the store holds of this study aside first.
     """
 
     def __init__(
         self,
         task: Task,
         *,
+        student: AnyStudent | Population | None = None,
         teacher: MakeTeacher | None = None,
         teaching: Teaching | None = None,
         seed: int = 0,
@@ -94,6 +101,8 @@ class Study:
         execution: Execution = Execution(),
     ) -> None:
         check_task_given(task)
+        if student is not None:
+            task = with_students(task, student)
         if teaching is not None:
             check_kind("The teaching of a study", teaching, Teaching, "a cisr.Teaching, or None")
             task = task.with_training(teaching=teaching)
@@ -105,6 +114,7 @@ class Study:
         self._teaching = task.training.teaching
         self.name = check_text("The name of a study", name)
         self.seed = check_seed(seed)
+        self.n_policies = self._teaching.n_initial + self._teaching.n_rounds
         check_in_all(self._teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(task)
         self.setup = make_setup(task, backend=execution.backend, evaluate_safely=evaluate_safely, observe=observe)
@@ -114,8 +124,8 @@ class Study:
         self._fresh = fresh
 
     @property
-    def n_policies(self) -> int:
-        return self._teaching.n_initial + self._teaching.n_rounds
+    def _observe(self) -> Callable[[UnitLog], Any]:
+        return self.setup.observe
 
     @property
     def n_students(self) -> int:
@@ -126,25 +136,27 @@ class Study:
         check_callback(callback)
         with opened(self._store) as store:
             (result,) = run_together([self], store, self._execution, callback)
+        guidance.warn(result.guidance)
         return result
 
     def begin(self, store: Store) -> Batching:
         """Make sure that the store's results are of this very study; returns how its students are cut into batches."""
         rehearse_setup(self.setup, self._execution)
-        if self._fresh:
-            set_aside(store, self.name, self.setup)
-            self._fresh = False
+        self._set_aside(store, self.setup)
+        told = sum(trial.told for trial in store.trials(self.name))
+        self._check_budget(store, told, "another store, or set the old results aside with --fresh")
+        run = self._definition(deployed(self.setup, self.seed)) | {"score": fingerprint(self.score).content}
+        batching = begin(store, self.name, self.setup, run, self._execution)
+        plan_students(store, self.name, self.n_students)
+        return batching
+
+    def _definition(self, seed_and_deployment: dict[str, Any]) -> dict[str, Any]:
+        """What defines the search, wherever its students are."""
         teaching = self._teaching
-        tried = sum(trial.told for trial in store.trials(self.name))
-        if tried > self.n_policies:
-            raise StoreError(
-                f"{store} has tried {tried} policies in '{self.name}', this run has {self.n_policies}: give at least "
-                f"{tried - teaching.n_initial} rounds, another store, or set the old results aside with --fresh."
-            )
         ranges = {"return": teaching.return_range, "violation": teaching.violation_range}
         found = [what for what, given in ranges.items() if given is None]
-        run = {
-            **deployed(self.setup, self.seed),
+        return {
+            **seed_and_deployment,
             "class size": teaching.class_size,
             "initial policies": teaching.n_initial,
             "teacher": describe_teacher(self._new_teacher()),
@@ -152,9 +164,7 @@ class Study:
             **({} if teaching.at_once == 1 else {"policies at once": teaching.at_once}),
             **({} if teaching.patience is None else {"patience": teaching.patience}),
             "observe": fingerprint(self.setup.observe).content,
-            "score": fingerprint(self.score).content,
         }
-        return begin(store, self.name, self.setup, run, self._execution.batch)
 
     def algorithm_1(
         self, store: Store, callback: Callback
@@ -170,12 +180,21 @@ class Study:
             proposed = self._propose(teacher, trials, told)
             yield from self._taught(trials, trials.untold(told, proposed))
             self._tell(teacher, trials, range(told, told + len(proposed)), callback)
+        return self._conclude(store, trials, teacher)
+
+    def _conclude(self, store: Store, trials: Trials, teacher: Teacher) -> StudyResult:
+        """Keep what was found and say it."""
         best, belief = teacher.best(), teacher.belief()
         policy = policy_at(self.task, best)
         found = {"best": best, "model": teacher.describe(), "policy": policy.to_json()}
         store.keep_findings(self.name, found | ({} if belief is None else {"belief": asdict(belief)}))
+        students = tuple(trials.transcripts())
         return StudyResult(
-            best_policy=policy, trials=tuple(trials.all()), transcripts=tuple(trials.transcripts()), belief=belief
+            best_policy=policy,
+            trials=tuple(trials.all()),
+            transcripts=students,
+            belief=belief,
+            guidance=guidance.of_study(students, describe(self.task)),
         )
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
@@ -247,7 +266,7 @@ def run_together(
         batching = study.begin(store)
     results: dict[str, StudyResult] = {}
     running = {study.name: study.algorithm_1(store, callback) for study in studies}
-    with Classroom(setup, store, batching=batching, callback=callback, **execution.processes) as classroom:
+    with Classroom(setup, store, batching=batching, callback=callback, **execution.classroom) as classroom:
         taught: dict[str, Transcript] | None = None
         while running:
             wanted: list[StudentSpec] = []

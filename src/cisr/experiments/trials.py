@@ -55,8 +55,10 @@ class Trials:
 
     def keep_scores(self, classes: Mapping[int, list[StudentSpec]], taught: Mapping[str, Transcript]) -> None:
         """Sum up classes and tell the store. An unfinished student counts as the worst finished one of the study."""
-        finished = [student for student in self.transcripts() if student.deployment is not None]
-        worst = min((self._score(student) for student in finished), default=None)
+        worst = None
+        if any(taught[student.name].error is not None for students in classes.values() for student in students):
+            finished = [student for student in self.transcripts() if student.deployment is not None]
+            worst = min((self._score(student) for student in finished), default=None)
         for number, students in classes.items():
             score, sem = summarise([taught[student.name] for student in students], self._score, worst)
             self._store.tell(self._study, number, score, sem)

@@ -15,15 +15,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from cisr.core.errors import StoreError
 from cisr.store.changes import differences
-from cisr.store.database import DamagedStore, Database
+from cisr.store.checksums import DamagedStore
+from cisr.store.database import Database, StoreInUse
 from cisr.store.findings import KeepsFindings, StoredTrial
 from cisr.store.nonsense import nonsense
 from cisr.store.place import real_path
@@ -39,16 +40,17 @@ class Store(KeepsStudents, KeepsFindings):
     """Open or make a store. `Store(None)` lives in memory and is gone with the process.
 
     `Store(path, read_only=True)` takes no lock and changes nothing, so it can look at a study that is running: it sees
-    what was finished when it first read.
+    what was finished when it first read. Who reads the same store again and again may be `trusting` between: rows are
+    not checked then.
     """
 
-    def __init__(self, path: Path | str | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | str | None, *, read_only: bool = False, trusting: bool = False) -> None:
         self.path = None if path is None else real_path(path)
         self.read_only = read_only
         self._weights = Weights(self.path)
-        self._db = Database(self.path, read_only=read_only)
+        self._db = Database(self.path, read_only=read_only, trusting=trusting)
         try:
-            if (odd := next(nonsense(self._db), None)) is not None:
+            if not trusting and (odd := next(nonsense(self._db), None)) is not None:
                 raise DamagedStore(self._db, self.path, odd)
             if not read_only:
                 self._tidy()
@@ -62,9 +64,7 @@ class Store(KeepsStudents, KeepsFindings):
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +99,8 @@ class Store(KeepsStudents, KeepsFindings):
 
     def _bind(self, differing: str, runs: Sequence[str], has_results: bool) -> None:
         if differing and has_results:
-            raise StoreError(f"{self} {differing}: give another store, or set its old results aside with --fresh.")
+            mend = "" if self._handed_out() else ", or set its old results aside with --fresh"
+            raise StoreError(f"{self} {differing}: give another store{mend}.")
         if differing:
             self._take_out(runs)
 
@@ -117,9 +118,14 @@ class Store(KeepsStudents, KeepsFindings):
         return {name: kept.get(name) for name in settings}
 
     def has_results(self, run: str | None = None) -> bool:
-        """Has a student of this study or comparison, or of any, finished a unit?"""
-        students = self._db.rows("SELECT DISTINCT student FROM units")
-        return any(run is None or owner_of(name) == run for (name,) in students)
+        """Has a student of this study or comparison, or of any, finished a unit, or been handed out?"""
+        students = [name for (name,) in self._db.rows("SELECT DISTINCT student FROM units")]
+        return any(run is None or owner_of(name) == run for name in students + self._handed_out())
+
+    def _handed_out(self) -> list[str]:
+        """Students that are trained elsewhere."""
+        elsewhere = self._db.rows("SELECT name FROM students WHERE json_extract(config, '$.kind') = 'elsewhere'")
+        return [name for (name,) in elsewhere]
 
     # Starting over and setting aside
 
@@ -130,8 +136,8 @@ class Store(KeepsStudents, KeepsFindings):
         with self._db.transaction():
             for batch in batches:
                 for (student,) in self._db.rows("SELECT name FROM students WHERE batch = ?", (batch,)):
-                    self._db.remove("trajectories", {"student": student})
-                    self._db.remove("units", {"student": student})
+                    for table in ("trajectories", "drives", "units"):
+                        self._db.remove(table, {"student": student})
                     self._db.change("students", {"name": student}, undone)
                 anew = {"units": 0, "weights_checksum": None, "done": 0, "abandoned": None}
                 self._db.change("batches", {"name": batch}, anew)
@@ -171,8 +177,9 @@ class Store(KeepsStudents, KeepsFindings):
         with self._db.transaction():
             for (name,) in self._db.rows("SELECT name FROM students"):
                 if owner_of(name) in runs:
-                    for table, column in (("trajectories", "student"), ("units", "student"), ("students", "name")):
-                        self._db.remove(table, {column: name})
+                    for table in ("trajectories", "drives", "units"):
+                        self._db.remove(table, {"student": name})
+                    self._db.remove("students", {"name": name})
             for (name,) in self._db.rows("SELECT name FROM batches WHERE name NOT IN (SELECT batch FROM students)"):
                 self._db.remove("batches", {"name": name})
             for run in runs:
@@ -200,10 +207,20 @@ class Store(KeepsStudents, KeepsFindings):
 
 
 @contextmanager
-def opened(store: Store | Path | str | None) -> Iterator[Store]:
-    """A store that was given stays open; one that is opened here is closed again."""
+def opened(store: Store | Path | str | None, patience: float = 0.0) -> Iterator[Store]:
+    """A store that was given stays open; one that is opened here is closed again. `patience` is how many seconds to
+    wait for another process that has it."""
     if isinstance(store, Store):
         yield store
     else:
-        with Store(store) as own:
+        with _when_free(store, time.monotonic() + patience) as own:
             yield own
+
+
+def _when_free(store: Path | str | None, deadline: float) -> Store:
+    while True:
+        try:
+            return Store(store)
+        except StoreInUse:
+            if time.monotonic() >= deadline:
+                raise

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from cisr.core.errors import StoreError
 from cisr.store import Store
-from cisr.store.database import DamagedStore, Database
+from cisr.store.checksums import DamagedStore
+from cisr.store.database import Database
 from cisr.store.nonsense import nonsense
 from cisr.store.place import in_use, real_path
-from cisr.store.schema import FORMAT, TABLES
+from cisr.store.schema import FIRST_WITH_CHECKSUMS, FORMAT, TABLES
 from cisr.store.weights import Weights, file_name
 
 MOST_NAMED = 10
@@ -47,7 +48,7 @@ class Condition:
             return [*(f"Damaged: {what}." for what in self.damage), BEGIN_ANEW]
         files = "its weights not, it is in use" if self.in_use else f"{self.n_files} files of weights"
         said = [f"Looked at {self.n_rows:,} rows in {len(TABLES)} tables; {files}."]
-        if self.format < FORMAT:
+        if self.format < FIRST_WITH_CHECKSUMS:
             said += [f"It is of format {self.format}, without checksums: its next run adds them."]
         if self.whole:
             return [*said, f"The store {self.path} is whole."]

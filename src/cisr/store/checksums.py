@@ -6,13 +6,23 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
+from cisr.core.errors import StoreError
 from cisr.store.schema import SCHEMA, TABLES, TIMES, columns_of
 
 LARGEST_SUM = 2**62
 BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What SQLite raises of a file; it quotes what is broken there, and Python cannot always read that."""
+
+
+class DamagedStore(StoreError):  # noqa: N818 (an error in name enough)
+    """A store that is not what was written."""
+
+    def __init__(self, store: object, path: Path | None, what: str) -> None:
+        super().__init__(f"{store} is damaged: {what}. `cisr check {path}` says what can be done.")
+        self.what = what
 
 
 class Execute(Protocol):

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cisr.core.errors import StoreError
-from cisr.store.checksums import BROKEN, checksum, condition, counted, damage, one_line
-from cisr.store.place import Lock, beside, tidy_up
-from cisr.store.schema import EARLIER, FORMAT, SCHEMA, TABLES, TABLES_OF_FORMAT_3, columns_of, from_format_3
+from cisr.store.checksums import BROKEN, DamagedStore, checksum, condition, counted, damage, one_line
+from cisr.store.place import Lock, beside, check_no_journal, tidy_up
+from cisr.store.schema import FORMAT, SCHEMA, TABLES, columns_of, migrate, tables_of
 
 SQLITE_HEADER = b"SQLite format 3\0"
+LONGEST_WAIT = 5.0
+"""Seconds that a reader waits for a program that lets nobody read; ours does not."""
 KEPT = "Finished units are kept: mend this and run the same command again."
 
 
-class DamagedStore(StoreError):  # noqa: N818 (an error in name enough)
-    """A store that is not what was written."""
-
-    def __init__(self, store: object, path: Path | None, what: str) -> None:
-        super().__init__(f"{store} is damaged: {what}. `cisr check {path}` says what can be done.")
-        self.what = what
+class StoreInUse(StoreError):  # noqa: N818
+    """A store that another process is writing."""
 
 
 class Database:
@@ -59,7 +58,7 @@ class Database:
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self.guard("read"):
-            return self._execute(statement, values).fetchall()
+            return self.execute(statement, values).fetchall()
 
     def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         found = self.rows(statement, values)
@@ -72,38 +71,43 @@ class Database:
         found = self.rows(f"SELECT {', '.join(names)} FROM {table} WHERE {which}", values)
         return [dict(zip(names, row, strict=True)) for row in found]
 
+    def named_row(self, table: str, name: str) -> dict[str, Any]:
+        """The row of that name, which must be there."""
+        (found,) = self.named_rows(table, {"name": name})
+        return found
+
     def insert(self, table: str, row: Mapping[str, Any]) -> None:
         """A new row, or one in the place of another with the same key."""
         key = {name: row[name] for name in columns_of(table).key}
-        with counted(self._execute, table, key):
+        with counted(self.execute, table, key):
             marks = ", ".join("?" * len(row))
-            self._execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
+            self.execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
 
     def change(self, table: str, where: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         """Where says which rows; none of the columns that it names may be changed."""
         which, values = condition(where)
-        with counted(self._execute, table, where):
+        with counted(self.execute, table, where):
             setting = ", ".join(f"{name} = ?" for name in changes)
-            self._execute(f"UPDATE {table} SET {setting} WHERE {which}", [*changes.values(), *values])
+            self.execute(f"UPDATE {table} SET {setting} WHERE {which}", [*changes.values(), *values])
 
     def remove(self, table: str, where: Mapping[str, Any]) -> None:
         which, values = condition(where)
-        with counted(self._execute, table, where):
-            self._execute(f"DELETE FROM {table} WHERE {which}", values)
+        with counted(self.execute, table, where):
+            self.execute(f"DELETE FROM {table} WHERE {which}", values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside is kept together, or none of it."""
         with self.guard("write"):
             self._check_still_there()
-            self._execute("BEGIN IMMEDIATE")
+            self.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self._check_still_there()
-                self._execute("COMMIT")
+                self.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
-                    self._execute("ROLLBACK")
+                    self.execute("ROLLBACK")
                 raise
 
     def copy_to(self, path: Path) -> None:
@@ -121,7 +125,7 @@ class Database:
 
     def damage(self) -> Iterator[str]:
         """Whatever in the database is not what was written, from the coarse to the fine, in words."""
-        return damage(self._execute)
+        return damage(self.execute)
 
     # Opening
 
@@ -129,34 +133,36 @@ class Database:
         if self._path is None:
             self._connect(":memory:")
             self._make()
-            return
-        if self._read_only:
+        elif self._read_only:
             self._open_to_read(self._path, trusting)
         else:
             self._open_to_write(self._path)
 
     def _check(self) -> None:
         if (found := next(self.damage(), None)) is not None:
-            raise self._damaged(found)
+            raise self.damaged(found)
 
     def _open_to_write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._check_header(path)
         lock = Lock(path)
         if not lock.take():
-            raise StoreError(f"{self} is in use by another process: wait for it, or give another path.")
+            raise StoreInUse(f"{self} is in use by another process: wait for it, or give another path.")
         self._held.callback(lock.release)
+        check_no_journal(path)
         self._connect(str(path.absolute()))
         self._file = os.stat(path)
         found = self._format()
-        self._execute("PRAGMA journal_mode=WAL")
-        self._execute("PRAGMA synchronous=FULL")
-        self._execute("PRAGMA wal_autocheckpoint=1")  # whatever becomes of the log, the file has all that was finished
-        self._execute("PRAGMA foreign_keys=ON")
+        if self.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            self.execute("PRAGMA journal_mode=MEMORY")  # a kill while a file gets its first page leaves no journal
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=FULL")
+        self.execute("PRAGMA wal_autocheckpoint=1")  # whatever becomes of the log, the file has all that was finished
+        self.execute("PRAGMA foreign_keys=ON")
         if found is None:
             self._make()
         else:
-            self._migrate(found)
+            migrate(self, found)
         self._check()
 
     def _open_to_read(self, path: Path, trusting: bool) -> None:
@@ -164,6 +170,7 @@ class Database:
         if not path.is_file():
             raise StoreError(f"There is no store {path}: give a file that `cisr train` or `compare` has made.")
         self._check_header(path)
+        check_no_journal(path)
         # Without a log beside it nobody writes; in a folder that cannot be written SQLite must be told not to try.
         logged = beside(path, "-wal").exists()
         unwritable = not logged and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK))
@@ -179,10 +186,10 @@ class Database:
             found = self._format()
             if found is None:
                 raise StoreError(self._not_a_store())
-            self._migrate(found)
+            migrate(self, found)
             if not trusting:
                 self._check()
-            self._execute("PRAGMA query_only=ON")
+            self.execute("PRAGMA query_only=ON")
             worth_tidying |= not unwritable and not trusting
         finally:
             if worth_tidying:
@@ -190,61 +197,52 @@ class Database:
 
     def _copy_from(self, path: Path, *, immutable: bool) -> None:
         address = path.resolve().as_uri() + ("?immutable=1" if immutable else "?mode=ro")
-        with closing(sqlite3.connect(address, uri=True)) as file:
-            file.backup(self._connection)
+        end = time.monotonic() + LONGEST_WAIT
+
+        def wait(status: int, remaining: int, total: int) -> None:
+            if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > end:
+                raise StoreError(f"{self} is locked by another program: wait for it, or end it.")
+
+        with closing(sqlite3.connect(address, uri=True, timeout=LONGEST_WAIT / 10)) as file:
+            file.backup(self._connection, progress=wait)
 
     def _connect(self, address: str) -> None:
         self._connection = sqlite3.connect(address, isolation_level=None)
         self._held.callback(self._connection.close)
         self._connection.create_function("checksum", -1, checksum, deterministic=True)
-        self._execute("PRAGMA trusted_schema=OFF")  # a store may come from anywhere
+        self.execute("PRAGMA trusted_schema=OFF")  # a store may come from anywhere
 
     def _make(self) -> None:
         with self.transaction():
-            self._make_tables()
+            self.make_tables()
             self.insert("settings", {"name": "format", "value": str(FORMAT)})
 
-    def _make_tables(self) -> None:
-        for statement in SCHEMA.values():
-            self._execute(statement)
+    def make_tables(self) -> None:
+        self.execute(SCHEMA["totals"])
         for table in TABLES:
-            self._execute("INSERT INTO totals VALUES (?, 0, 0)", (table,))
+            self.make_table(table)
 
-    def _migrate(self, found: int) -> None:
-        for number in range(found, 3):
-            with self.transaction():
-                for statement in EARLIER[number].split(";"):
-                    self._execute(statement)
-                self._execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
-        if found < FORMAT:
-            with self.transaction():
-                try:
-                    rows = from_format_3(self._execute)
-                except (ValueError, LookupError, TypeError, AttributeError) as error:
-                    raise self._damaged(f"its format {found} cannot be read ({type(error).__name__})") from error
-                for table in reversed(TABLES_OF_FORMAT_3):
-                    self._execute(f"DROP TABLE {table}")
-                self._make_tables()
-                for row in rows:
-                    self.insert(*row)
+    def make_table(self, table: str) -> None:
+        self.execute(SCHEMA[table])
+        self.execute("INSERT INTO totals VALUES (?, 0, 0)", (table,))
 
     def _format(self) -> int | None:
         """Which format a store has; None of an empty file, which has none yet."""
-        kinds = {name: kind for kind, name in self._execute("SELECT type, name FROM sqlite_master")}
-        if not kinds and self._execute("PRAGMA page_count").fetchone()[0] <= 1:
+        kinds = {name: kind for kind, name in self.execute("SELECT type, name FROM sqlite_master")}
+        if not kinds and self.execute("PRAGMA page_count").fetchone()[0] <= 1:
             return None
         if not {"settings", "students", "units"} <= set(kinds):
             raise StoreError(self._not_a_store())
-        row = self._execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+        row = self.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
         if row is None or not str(row[0]).isdecimal() or not int(row[0]):
-            raise self._damaged("it does not say of which format it is")
+            raise self.damaged("it does not say of which format it is")
         found = self.format_found = int(row[0])
         if found > FORMAT:
             raise StoreError(
                 f"{self} was made by a newer version of cisr (format {found}, this one reads {FORMAT}): update cisr."
             )
-        if found < FORMAT and kinds != dict.fromkeys(TABLES_OF_FORMAT_3, "table"):
-            raise self._damaged("it does not have the tables of its format")
+        if found < FORMAT and kinds != dict.fromkeys(tables_of(found), "table"):
+            raise self.damaged("it does not have the tables of its format")
         return found
 
     def _check_header(self, path: Path) -> None:
@@ -268,7 +266,7 @@ class Database:
                 f"or give another path."
             )
 
-    def _damaged(self, what: str) -> DamagedStore:
+    def damaged(self, what: str) -> DamagedStore:
         return DamagedStore(self, self._path, what)
 
     def _not_a_store(self) -> str:
@@ -276,16 +274,16 @@ class Database:
 
     # Inside
 
-    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
     def _in_words(self, error: Exception, doing: str) -> StoreError:
         if isinstance(error, UnicodeDecodeError):
-            return self._damaged(f"it holds text that is none ({error.reason})")
+            return self.damaged(f"it holds text that is none ({error.reason})")
         if isinstance(error, sqlite3.DatabaseError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                return self._damaged(one_line(error))
+                return self.damaged(one_line(error))
             said = f"Cannot {doing} {self._path}: {one_line(error)}."
         else:
             assert isinstance(error, OSError)

@@ -6,8 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cisr.core.checks import shown
+from cisr.core.errors import ConfigError
 from cisr.curricula import Parameters
 from cisr.store.database import Database
+from cisr.store.meaning import is_parameters
 from cisr.store.rows import as_json
 from cisr.store.schema import QUICK
 
@@ -38,6 +41,8 @@ class KeepsFindings:
         ]
 
     def propose(self, study: str, number: int, parameters: Parameters, model: Mapping[str, Any]) -> None:
+        if not is_parameters(dict(parameters)):
+            raise ConfigError(f"The policy that '{study}' is to try is {shown(parameters)}: give finite numbers.")
         row = {"study": study, "round": number, "parameters": as_json(parameters), "model": as_json(model)}
         with self._db.transaction():
             self._db.insert("rounds", row)

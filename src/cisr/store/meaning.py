@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from cisr.core.appearance import is_floor_plan, is_state_plot
 from cisr.core.checks import MOST_STUDENTS
@@ -28,9 +28,11 @@ from cisr.core.shapes import (
     text,
     whole,
 )
+from cisr.core.training import MOST_UNITS
 from cisr.curricula import fresh_starts
-from cisr.students.config import StudentConfig
+from cisr.students.kinds import student_from_json
 from cisr.training import Batching, Deployment
+from cisr.training.records import BackendName
 
 NONSENSE = (
     CisrError,
@@ -72,15 +74,15 @@ def said_in_json(check: Check) -> Check:
 _deployment = fields(
     {
         "under": text,
-        "steps": whole(1),
-        "episodes": whole(1),
+        "steps": optional(whole(1)),
+        "episodes": optional(whole(1)),
         "mean_return": finite,
         "score": finite,
-        "failures": whole(),
-        "rescues": whole(),
-        "outcomes": lambda value: mapping(finite)(value) and "success" in value,
+        "failures": optional(whole()),
+        "rescues": optional(whole()),
+        "outcomes": mapping(finite),
     },
-    {"visits": optional(listing(whole()))},
+    {"visits": optional(listing(whole())), "driven": whole()},
 )
 
 
@@ -92,7 +94,7 @@ def _is_batching(value: Any) -> bool:
     return mapping(whole(1))(value) and made_by(lambda known: Batching(**known))(value)
 
 
-_parameters = mapping(either(text, finite))
+is_parameters: Check = mapping(either(text, finite))
 _verdict = fields(
     {"name": text},
     {"counts": one_of(True, False), "status": text, "reason": text, "eventual": mapping(anything)},
@@ -103,20 +105,21 @@ SETTINGS: Mapping[str, Check] = {
     "task": text,
     "scale": text,
     "student": optional(text),
-    "backend": one_of("gymnasium", "compiled"),
+    "backend": one_of(*get_args(BackendName)),
     "batching": _is_batching,
     "definition": fields(
         {},
         {
             "interventions": listing(either(text, lambda value: isinstance(value, list) and text(value[0]))),
             "constraints": listing(text),
-            "n_units": whole(1),
+            "n_units": whole(1, MOST_UNITS),
         },
     ),
     "student settings": mapping(anything),
     "code": mapping(anything),
     "packages": mapping(anything),
     "made with": mapping(text),
+    "planned students": mapping(whole(0)),
     "floor plan": optional(is_floor_plan),
     "state plot": optional(is_state_plot),
 }
@@ -155,7 +158,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
         "batch": text,
         "place": whole(),
         "curriculum": said_in_json(mapping(anything)),  # users have policies of their own
-        "config": said_in_json(made_by(StudentConfig.from_json)),
+        "config": said_in_json(made_by(student_from_json)),
         "seed": whole(0, MAX_SEED),
         "deployment": optional(said_in_json(_is_deployment)),
         "error": optional(text),
@@ -165,17 +168,19 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
         "student": text,
         "unit": whole(1),
         "intervention": text,
-        **dict.fromkeys(("steps", "episodes", "rescues", "failures"), whole()),
-        **dict.fromkeys(("mean_return", "success", "violation", "seconds"), finite),
+        **dict.fromkeys(("steps", "episodes", "rescues", "failures"), optional(whole())),
+        **dict.fromkeys(("mean_return", "violation", "seconds"), finite),
+        "success": optional(finite),
         "multipliers": said_in_json(listing(finite)),
         "deployment": optional(said_in_json(_is_deployment)),
         "evaluation": optional(said_in_json(_is_deployment)),
         "stage": said_in_json(made_by(fresh_starts)),
     },
+    "drives": {"student": text, "unit": whole(1), "steps": whole(1)},
     "rounds": {
         "study": text,
         "round": whole(),
-        "parameters": said_in_json(_parameters),
+        "parameters": said_in_json(is_parameters),
         "told": whole(0, 1),
         "score": optional(finite),
         "sem": optional(number),
@@ -185,7 +190,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
         "study": text,
         "found": said_in_json(
             fields(
-                {"best": _parameters},
+                {"best": is_parameters},
                 {"model": mapping(anything), "policy": mapping(anything), "belief": mapping(number)},
             )
         ),

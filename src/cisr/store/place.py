@@ -44,17 +44,32 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def check_no_journal(path: Path) -> None:
+    """Refuse a store with a rollback journal. Stores write none; SQLite would play it back at the first look, and a
+    forged one names a file, anywhere, that is then removed."""
+    journal = beside(path, "-journal")
+    if os.path.lexists(journal):
+        raise StoreError(
+            f"The store {path} is not opened, since {journal} lies beside it and no store of cisr has a journal: "
+            f"if another program is at work in the store wait for it, else remove that file."
+        )
+
+
 def in_use(path: Path) -> bool:
-    """Whether some process may be writing this store."""
-    if not beside(path, ".lock").exists():
+    """Whether some process may be writing this store, from one look that changes nothing and waits for nobody."""
+    if fcntl is None:
         return False
-    lock = Lock(path)
     try:
-        return not lock.take()
+        lock = os.open(beside(path, ".lock"), os.O_RDONLY | PLAINLY)
     except OSError:
         return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     finally:
-        lock.release()
+        os.close(lock)
 
 
 class Lock:
@@ -64,11 +79,11 @@ class Lock:
         self._path = beside(path, ".lock")
         self._descriptor: int | None = None
 
-    def take(self) -> bool:
+    def take(self, tries: int = TRIES) -> bool:
         """False if another process has it."""
         if fcntl is None:
             return True
-        for attempt in range(TRIES):
+        for attempt in range(tries):
             if attempt:
                 time.sleep(PATIENCE)
             lock = os.open(self._path, os.O_RDWR | os.O_CREAT | PLAINLY, 0o666)
@@ -108,10 +123,11 @@ def tidy_up(path: Path) -> None:
         return
     lock = Lock(path)
     try:
-        if lock.take():
+        check_no_journal(path)
+        if lock.take(tries=1):
             with closing(sqlite3.connect(path)) as last:
                 last.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except (sqlite3.Error, OSError, UnicodeDecodeError):  # then it stays, and does no harm
+    except (StoreError, sqlite3.Error, OSError, UnicodeDecodeError):  # then it stays, and does no harm
         pass
     finally:
         lock.release()

@@ -8,16 +8,21 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
-from cisr.core.errors import CisrError
+from cisr.core.errors import CisrError, NotInstalled
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.rewinds import first_rewind
 from cisr.core.task import Task
 from cisr.core.version import __version__
 from cisr.curricula.space import Real
 from cisr.store.fingerprint import Fingerprint, fingerprint
-from cisr.students.config import Population, students_of
+from cisr.students.config import Population
+from cisr.students.kinds import students_of
 from cisr.system.interrupts import users_errors
 from cisr.teachers.base import Teacher
 from cisr.training import TrainingSetup
+
+if GYMNASIUM:  # compiled students do without
+    from cisr.store.fingerprint.environment import fingerprint_of_environment
 
 ENVIRONMENT = "environment"
 
@@ -32,6 +37,8 @@ def identity(setup: TrainingSetup) -> tuple[dict[str, Any], tuple[str, ...]]:
         code[part] = found.content
         packages |= found.packages
         unknown += [f"{part}: {what}" for what in found.unknown]
+    if setup.backend == "sb3":
+        packages |= {package: metadata.version(package) for package in ("stable-baselines3", "torch")}
     settings = {
         "task": task.name,
         "scale": task.training.scale,
@@ -48,7 +55,9 @@ def identity(setup: TrainingSetup) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _parts(task: Task, backend: str) -> Iterator[tuple[str, Fingerprint]]:
-    """Everything that a user wrote and that students meet on a backend, by name."""
+    """Everything that a user wrote and that students meet on a backend, by name; elsewhere they meet none of it."""
+    if backend == "elsewhere":
+        return
     for intervention in task.interventions:
         for name, trigger in intervention.triggers.items():
             yield f"trigger '{name}' of '{intervention.name}'", fingerprint(trigger)
@@ -60,9 +69,12 @@ def _parts(task: Task, backend: str) -> Iterator[tuple[str, Fingerprint]]:
         yield "reward", fingerprint(task.reward)
     if backend == "compiled":
         yield "jax_env", fingerprint(task.jax_env)
+        if task.training.xla_flags:  # roundings depend on them
+            yield "xla_flags", fingerprint(task.training.xla_flags)
         return
-    for what in ("make_env", "read_state", "place"):
-        yield what, fingerprint(getattr(task, what))
+    for what in ("make_env", "read_state", "place", "save", "restore"):
+        if (function := getattr(task, what)) is not None:
+            yield what, fingerprint(function)
     found = _environment(task.make_env)
     if found is not None:
         yield ENVIRONMENT, found
@@ -76,8 +88,6 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
         raise
     except users_errors():
         return None
-    from cisr.store.fingerprint.environment import fingerprint_of_environment  # brings in gymnasium
-
     found = fingerprint_of_environment(env)
     with contextlib.suppress(*users_errors()):
         env.close()
@@ -86,7 +96,12 @@ def _environment(make_env: Callable[[], Any]) -> Fingerprint | None:
 
 def audited(task: Task) -> dict[str, Any]:
     """Everything that an audit's verdicts depend on, as JSON."""
-    code = {part: found.content for part, found in _parts(task, "gymnasium")}
+    try:
+        code = {part: found.content for part, found in _parts(task, "gymnasium")}
+    except NotInstalled:
+        if task.jax_env is None:
+            raise
+        code = {part: found.content for part, found in _parts(task, "compiled")}
     model, jax_env = fingerprint(task.model).content, fingerprint(task.jax_env).content
     return {"cisr": __version__, "definition": describe(task), "code": code, "model": model, "jax_env": jax_env}
 

@@ -13,17 +13,8 @@ from cisr.store.database import Database
 from cisr.store.meaning import making_sense_of
 from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_spec, to_unit, units_begun_anew
 from cisr.store.weights import Weights, file_name
-from cisr.students.config import StudentConfig
-from cisr.training import (
-    Abandonment,
-    Batch,
-    Breakdown,
-    Checkpoint,
-    Graduation,
-    StudentSpec,
-    Transcript,
-    UnitRecord,
-)
+from cisr.students.kinds import student_from_json
+from cisr.training import Abandonment, Batch, Breakdown, Checkpoint, Graduation, StudentSpec, Transcript, UnitRecord
 
 
 class KeepsStudents:
@@ -42,7 +33,8 @@ class KeepsStudents:
             for batch in again:
                 for student in batch.students:
                     known[student.name] = None
-                    self._db.remove("units", {"student": student.name})
+                    for table in ("drives", "units"):
+                        self._db.remove(table, {"student": student.name})
             begun = [self._begin(batch) for batch in (*new, *again)]
         given = {spec.name: spec for spec in students}
         wanted = list(dict.fromkeys(name for name in known.values() if name is not None))
@@ -54,7 +46,7 @@ class KeepsStudents:
         if row is None:
             return None
         batch, curriculum, config, seed = row
-        known = (curriculum, as_json(StudentConfig.from_json(json.loads(config)).to_json()), seed)
+        known = (curriculum, as_json(student_from_json(json.loads(config)).to_json()), seed)
         for what, kept, given in zip(("curriculum", "settings", "seed"), known, identity(spec), strict=True):
             if kept != given:
                 raise StoreError(
@@ -68,9 +60,8 @@ class KeepsStudents:
 
     def _begin(self, batch: Batch) -> Batch:
         """Note a batch and whose it is. Students of an earlier batch leave their places there empty."""
-        taken = {name for (name,) in self._db.rows("SELECT name FROM batches")}
         names = itertools.chain([batch.name], (f"{batch.name} again {k}" for k in itertools.count(1)))
-        batch = replace(batch, name=next(name for name in names if name not in taken))
+        batch = replace(batch, name=next(name for name in names if not self._db.named_rows("batches", {"name": name})))
         roster = as_json([student.name for student in batch.students])
         self._db.insert("batches", {"name": batch.name, "roster": roster})
         for place, student in enumerate(batch.students):
@@ -80,54 +71,55 @@ class KeepsStudents:
         return batch
 
     def _unfinished(self, batch: str, given: Mapping[str, StudentSpec]) -> Batch | None:
-        ((done, roster),) = self._db.rows("SELECT done, roster FROM batches WHERE name = ?", (batch,))
-        if done:
+        kept = self._db.named_row("batches", batch)
+        if kept["done"]:
             return None
         with self._db.transaction():
             self._db.change("batches", {"name": batch}, {"abandoned": None})
-        return Batch(name=batch, students=tuple(given.get(name) or self._spec(name) for name in json.loads(roster)))
+        roster = json.loads(kept["roster"])
+        students = (given.get(name) or to_spec(self._db.named_row("students", name)) for name in roster)
+        return Batch(name=batch, students=tuple(students))
 
-    def _spec(self, name: str) -> StudentSpec:
-        ((curriculum, config, seed),) = self._db.rows(
-            "SELECT curriculum, config, seed FROM students WHERE name = ?", (name,)
-        )
-        return to_spec(name, curriculum, config, seed)
+    def spec(self, name: str) -> StudentSpec | None:
+        """A student that has been enrolled; None where there is none of that name."""
+        rows = self._db.named_rows("students", {"name": name})
+        return to_spec(rows[0]) if rows else None
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None:
-        ((units, checksum),) = self._db.rows(
-            "SELECT units, weights_checksum FROM batches WHERE name = ?", (batch.name,)
-        )
+        noted = self._db.named_row("batches", batch.name)
+        units = noted["units"]
         if not units:
             return None
         kept = [self._at_checkpoint(batch, student.name, units) for student in batch.students]
         return Checkpoint(
             unit=units,
-            weights=self._weights.load(file_name(batch.name, units), checksum),
+            weights=self._weights.load(file_name(batch.name, units), noted["weights_checksum"]),
             records=tuple(one if isinstance(one, UnitRecord) else None for one in kept),
             errors=tuple(one if isinstance(one, Breakdown) else None for one in kept),
         )
 
     def _at_checkpoint(self, batch: Batch, student: str, units: int) -> UnitRecord | Breakdown:
-        ((home, error, failures),) = self._db.rows(
-            "SELECT batch, error, failures_when_broken FROM students WHERE name = ?", (student,)
-        )
-        if home != batch.name:
+        row = self._db.named_row("students", student)
+        if row["batch"] != batch.name:
             return Breakdown("is taught again in a later batch", 0)
-        if error is not None:
-            return Breakdown(error, failures)
+        if row["error"] is not None:
+            return Breakdown(row["error"], row["failures_when_broken"])
         ((stage,),) = self._db.rows("SELECT stage FROM units WHERE student = ? AND unit = ?", (student, units))
         return UnitRecord(self.transcript(student).units[-1], json.loads(stage))
 
     def keep_checkpoint(self, batch: Batch, checkpoint: Checkpoint) -> None:
         with self._db.transaction():
             checksum = self._weights.save(file_name(batch.name, checkpoint.unit), checkpoint.weights)
-            ((previous,),) = self._db.rows("SELECT units FROM batches WHERE name = ?", (batch.name,))
+            previous = self._db.named_row("batches", batch.name)["units"]
             now = {"units": checkpoint.unit, "weights_checksum": checksum}
             self._db.change("batches", {"name": batch.name}, now)
             at_home = self._at_home(batch)
             for student, record in zip(batch.students, checkpoint.records, strict=True):
                 if record is not None and student.name in at_home:
                     self._db.insert("units", from_unit(student.name, record))
+                    if record.log.driven:
+                        drive = {"student": student.name, "unit": checkpoint.unit, "steps": record.log.driven}
+                        self._db.insert("drives", drive)
             self._keep_errors(batch, checkpoint.errors)
         if previous:
             with self._db.guard("write"):
@@ -148,7 +140,11 @@ class KeepsStudents:
 
     def _at_home(self, batch: Batch) -> set[str]:
         """Its students that are not taught again in a later batch."""
-        return {name for (name,) in self._db.rows("SELECT name FROM students WHERE batch = ?", (batch.name,))}
+        return {
+            student.name
+            for student in batch.students
+            if self._db.row("SELECT 1 FROM students WHERE name = ? AND batch = ?", (student.name, batch.name))
+        }
 
     def _keep_errors(self, batch: Batch, errors: Sequence[Breakdown | None]) -> None:
         for student, error in zip(batch.students, errors, strict=True):
@@ -165,12 +161,13 @@ class KeepsStudents:
         if error is None and abandoned is not None:
             error = f"Student '{name}': {abandoned}"
         units = self._db.named_rows("units", {"student": name})
+        driven = {row["unit"]: row["steps"] for row in self._db.named_rows("drives", {"student": name})}
         return Transcript(
             name=name,
             curriculum=json.loads(curriculum),
-            config=StudentConfig.from_json(json.loads(config)),
+            config=student_from_json(json.loads(config)),
             seed=seed,
-            units=tuple(map(to_unit, units)),
+            units=tuple(to_unit(row, driven.get(row["unit"], 0)) for row in units),
             deployment=to_deployment(deployment),
             error=error,
             failures_when_broken=0 if error is None else failures,
@@ -179,8 +176,19 @@ class KeepsStudents:
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:
         """All students whose name starts with the prefix, by name."""
-        names = self._db.rows("SELECT name FROM students ORDER BY name")
-        return [self.transcript(name) for (name,) in names if name.startswith(prefix)]
+        after = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else b""  # all bytes come behind all texts
+        names = self._db.rows("SELECT name FROM students WHERE name >= ? AND name < ? ORDER BY name", (prefix, after))
+        return [self.transcript(name) for (name,) in names]
+
+    def marks(self) -> dict[str, tuple[Any, ...]]:
+        """By student, in the order of `transcripts`, what changes whenever its transcript does."""
+        rows = self._db.rows(
+            "SELECT students.name, students.checksum, abandoned, n, last FROM students "
+            "JOIN batches ON batch = batches.name LEFT JOIN "
+            "(SELECT student, count(*) AS n, max(unit), checksum AS last FROM units GROUP BY student) "
+            "ON student = students.name ORDER BY students.name"
+        )
+        return {name: tuple(mark) for name, *mark in rows}
 
     def weights(self, name: str) -> dict[str, Any]:
         """The arrays of one student's learner, as of its last finished unit."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from cisr.curricula import fresh_starts, policy_from_json
-from cisr.students.config import StudentConfig
+from cisr.students.kinds import student_from_json
 from cisr.training import Deployment, StudentSpec, UnitLog, UnitRecord
 
 
@@ -22,17 +22,15 @@ def identity(spec: StudentSpec) -> tuple[str, str, int]:
     return as_json(spec.policy.to_json()), as_json(spec.config.to_json()), spec.seed
 
 
-def to_spec(name: str, curriculum: str, config: str, seed: int) -> StudentSpec:
-    return StudentSpec(
-        name=name,
-        policy=policy_from_json(json.loads(curriculum)),
-        config=StudentConfig.from_json(json.loads(config)),
-        seed=seed,
-    )
+def to_spec(row: dict[str, Any]) -> StudentSpec:
+    policy, config = policy_from_json(json.loads(row["curriculum"])), student_from_json(json.loads(row["config"]))
+    return StudentSpec(name=row["name"], policy=policy, config=config, seed=row["seed"])
 
 
 def from_unit(student: str, record: UnitRecord) -> dict[str, Any]:
+    """Without the steps that controllers drove, which have a table of their own."""
     fields = asdict(record.log)
+    del fields["driven"]
     return fields | {
         "multipliers": as_json(fields["multipliers"]),
         "deployment": None if fields["deployment"] is None else as_json(fields["deployment"]),
@@ -42,11 +40,12 @@ def from_unit(student: str, record: UnitRecord) -> dict[str, Any]:
     }
 
 
-def to_unit(row: dict[str, Any]) -> UnitLog:
+def to_unit(row: dict[str, Any], driven: int) -> UnitLog:
     fields = {name: value for name, value in row.items() if name not in ("student", "stage")}
     return UnitLog(
         **fields
         | {
+            "driven": driven,
             "multipliers": tuple(json.loads(row["multipliers"])),
             "deployment": to_deployment(row["deployment"]),
             "evaluation": to_deployment(row["evaluation"]),

@@ -11,16 +11,18 @@ from cisr.core.checks import check_text
 from cisr.core.errors import ConfigError, StoreError
 from cisr.store import Store
 from cisr.store.provenance import ENVIRONMENT, identity, versions
-from cisr.training import Batching, TrainingSetup
+from cisr.training import Batching, Execution, TrainingSetup
 
 log = logging.getLogger(__name__)
 
 
-def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any], batch: int | None = None) -> Batching:
+def begin(
+    store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any], execution: Execution = Execution()
+) -> Batching:
     """Make sure that the store is one of this setup; returns how its students are cut into batches.
 
-    `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too. `batch`
-    says how many students a batch of a new store may have, if not as many as suit this machine.
+    `name` is that of the study or comparison, and `run` are its own settings, which must agree ever after too.
+    `execution` says how students of a new store are cut into batches.
     """
     if not check_text("The name of a study or comparison", name) or "/" in name:
         raise ConfigError(f"A study or comparison is named {name!r}: give it a name without a slash.")
@@ -42,6 +44,7 @@ def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any],
                 "; ".join(unknown),
             )
     store.bind_run(name, run)
+    batch = execution.batch
     largest = kept.get("batching", {}).get("largest", batch)
     if batch not in (None, largest):
         raise StoreError(
@@ -49,13 +52,23 @@ def begin(store: Store, name: str, setup: TrainingSetup, run: Mapping[str, Any],
             f"give another store, or the same batch."
         )
     if "batching" not in kept:
-        usual = Batching.for_this_machine(setup.backend)
-        batching = usual if batch is None else usual._replace(largest=batch)
+        batching = execution.batching(setup.backend)
         store.record({"batching": batching._asdict(), "made with": versions()})
     appearance = setup.task.appearance
     pictures = {"floor plan": appearance.floor_plan, "state plot": appearance.state_plot}
     store.record({what: drawn for what, drawn in pictures.items() if drawn is not None})
     return Batching(**store.settings()["batching"])
+
+
+PLANNED = "planned students"
+
+
+def plan_students(store: Store, name: str, n: int) -> None:
+    """Note how many students a run is to have in all, for those who watch it: a study may grow, so nothing relies on
+    it."""
+    planned = store.settings().get(PLANNED, {})
+    if planned.get(name) != n:
+        store.record({PLANNED: {**planned, name: n}})
 
 
 def _with_environment(store: Store, settings: dict[str, Any]) -> dict[str, Any]:

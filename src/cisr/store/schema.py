@@ -7,9 +7,13 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-FORMAT = 4
+if TYPE_CHECKING:
+    from cisr.store.database import Database
+
+FORMAT = 5
+FIRST_WITH_CHECKSUMS = 4
 QUICK = "quick"
 """The kind of audit that a store keeps."""
 
@@ -27,9 +31,13 @@ TABLES = {
     ),
     "units": (
         "student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, intervention TEXT NOT NULL, "
-        "steps INTEGER NOT NULL, episodes INTEGER NOT NULL, mean_return REAL NOT NULL, success REAL NOT NULL, "
-        "violation REAL NOT NULL, rescues INTEGER NOT NULL, failures INTEGER NOT NULL, multipliers TEXT NOT NULL, "
+        "steps INTEGER, episodes INTEGER, mean_return REAL NOT NULL, success REAL, "
+        "violation REAL NOT NULL, rescues INTEGER, failures INTEGER, multipliers TEXT NOT NULL, "
         "deployment TEXT, stage TEXT NOT NULL, seconds REAL NOT NULL, evaluation TEXT, PRIMARY KEY (student, unit)"
+    ),
+    "drives": (
+        "student TEXT NOT NULL REFERENCES students, unit INTEGER NOT NULL, steps INTEGER NOT NULL, "
+        "PRIMARY KEY (student, unit)"
     ),
     "rounds": (
         "study TEXT NOT NULL, round INTEGER NOT NULL, parameters TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0, "
@@ -99,7 +107,22 @@ UPDATE settings SET value = json_remove(value, '$.deterministic_deployment') WHE
 """,
 }
 """From each of the first formats to the next; format 3 becomes this one by `from_format_3`."""
+NEW_IN_FORMAT_5 = "drives"
+"""Units in which controllers drove; of all others, and of all earlier stores, nothing was driven."""
+FROM_FORMAT_4 = f"""
+CREATE TEMP TABLE kept AS SELECT * FROM units;
+DROP TABLE units;
+{SCHEMA["units"]};
+INSERT INTO units SELECT * FROM kept;
+DROP TABLE kept;
+"""
+"""Students elsewhere need not tell all numbers of a unit. Checksums go along: what was damaged stays so."""
 TABLES_OF_FORMAT_3 = ("settings", "batches", "students", "units", "rounds", "findings")
+
+
+def tables_of(number: int) -> set[str]:
+    """Those that a store of an earlier format has."""
+    return set(TABLES_OF_FORMAT_3) if number < FIRST_WITH_CHECKSUMS else set(SCHEMA) - {NEW_IN_FORMAT_5}
 
 
 class Row(NamedTuple):
@@ -150,3 +173,32 @@ def _finding(name: str, text: str) -> Iterator[Row]:
     else:
         for student, episodes in found.items():
             yield Row("trajectories", {"student": student, "episodes": json.dumps(episodes, sort_keys=True)})
+
+
+def migrate(database: Database, found: int) -> None:
+    """Bring a database of an earlier format to this one, step by step, each in a transaction."""
+    for number in range(found, 3):
+        with database.transaction():
+            for statement in EARLIER[number].split(";"):
+                database.execute(statement)
+            database.execute("UPDATE settings SET value = ? WHERE name = 'format'", (str(number + 1),))
+    if found == FIRST_WITH_CHECKSUMS:
+        with database.transaction():
+            database.make_table(NEW_IN_FORMAT_5)
+            try:
+                for statement in FROM_FORMAT_4.split(";"):
+                    database.execute(statement)
+            except sqlite3.OperationalError as error:
+                raise database.damaged("its units are not those of format 4") from error
+            database.change("settings", {"name": "format"}, {"value": str(FORMAT)})
+    elif found < FORMAT:
+        with database.transaction():
+            try:
+                rows = from_format_3(database.execute)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise database.damaged(f"its format {found} cannot be read ({type(error).__name__})") from error
+            for table in reversed(TABLES_OF_FORMAT_3):
+                database.execute(f"DROP TABLE {table}")
+            database.make_tables()
+            for row in rows:
+                database.insert(*row)

@@ -15,7 +15,6 @@ import numpy as np
 
 from cisr.core.checks import as_python, check_kind, check_number, check_whole, keep, shown
 from cisr.core.errors import ConfigError
-from cisr.core.task import Task
 
 Activation = Literal["relu", "tanh"]
 MOST_WIDTH = 100_000
@@ -34,18 +33,27 @@ class MLP:
 
     hidden: tuple[int, ...] = (64, 64)
     activation: Activation = "tanh"
+    separate_value: bool = False
+    """Give the value layers of its own, of the same widths, instead of sharing the policy's."""
 
     def __post_init__(self) -> None:
         keep(self, hidden=_checked_widths("Hidden layers", self.hidden))
         _check_activation(self.activation)
+        check_kind("A network's separate_value", self.separate_value, bool, "True or False")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CNN:
-    """Convolutions of stride 1 without padding over an image (height, width, channels), then dense layers."""
+    """Convolutions without padding over an image (height, width, channels), then dense layers.
+
+    Kernel sizes and strides are one number for all convolutions or one for each. The network of the Atari papers:
+
+    >>> nature = CNN(filters=(32, 64, 64), kernel_size=(8, 4, 3), strides=(4, 2, 1), hidden=(512,))
+    """
 
     filters: tuple[int, ...] = (32, 64)
-    kernel_size: int = 3
+    kernel_size: int | tuple[int, ...] = 3
+    strides: int | tuple[int, ...] = 1
     hidden: tuple[int, ...] = (32,)
     activation: Activation = "relu"
 
@@ -54,9 +62,27 @@ class CNN:
             self,
             filters=_checked_widths("Filters", self.filters),
             hidden=_checked_widths("Hidden layers", self.hidden),
-            kernel_size=check_whole("The kernel size", self.kernel_size, 1, MOST_WIDTH),
+            kernel_size=self._checked("kernel size", self.kernel_size),
+            strides=self._checked("stride", self.strides),
         )
         _check_activation(self.activation)
+
+    def _checked(self, what: str, sizes: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        if not isinstance(sizes, tuple):
+            return check_whole(f"The {what}", sizes, 1, MOST_WIDTH)
+        if len(sizes) != len(self.filters):
+            raise ConfigError(
+                f"{len(self.filters)} convolutions have the {what}s {shown(sizes)}: give one number for each, or one "
+                f"for all."
+            )
+        return tuple(check_whole(f"A {what}", size, 1, MOST_WIDTH) for size in sizes)
+
+    @property
+    def convolutions(self) -> list[tuple[int, int, int]]:
+        """(filters, kernel size, stride) of each, in order."""
+        n = len(self.filters)
+        kernels, strides = ((each,) * n if isinstance(each, int) else each for each in (self.kernel_size, self.strides))
+        return list(zip(self.filters, kernels, strides, strict=True))
 
 
 def _check_activation(activation: str) -> None:
@@ -119,6 +145,11 @@ class StudentConfig:
     """Bootstrap the value at the time limit instead of treating it as the end."""
     deterministic: bool = False
     """Once deployed, act by the most likely action instead of drawing one."""
+    normalize_observations: bool = False
+    """See observations in units of their running mean and standard deviation, clipped to ± 10."""
+    normalize_rewards: bool = False
+    """Learn from rewards in units of the running standard deviation of discounted returns, clipped to ± 10; multipliers
+    are then in these units, too. Returns that teachers observe and reports show are the environment's."""
     n_candidates: int = 1
     """How many of its last policies, one for each unit, a student tries in M_0 (the task's safe evaluation); it hands
     in the one with the best mean return there. Never in M."""
@@ -128,7 +159,7 @@ class StudentConfig:
         for name in (*counts, "n_candidates"):
             keep(self, **{name: check_whole(f"A student's {name}", getattr(self, name))})
         check_kind("A student's network", self.network, (MLP, CNN), "an MLP or a CNN")
-        for name in ("deterministic", "bootstrap_time_limit"):
+        for name in ("deterministic", "bootstrap_time_limit", "normalize_observations", "normalize_rewards"):
             check_kind(f"A student's {name}", getattr(self, name), bool, "True or False")
         for name in Hyperparameters._fields:
             number = getattr(self, name)
@@ -166,8 +197,17 @@ class StudentConfig:
         return dataclasses.replace(self, **put_aside)
 
     def to_json(self) -> dict[str, Any]:
-        fields = dataclasses.asdict(self)
-        fields["network"] = {"kind": type(self.network).__name__.lower(), **fields["network"]}
+        """Fields that came with later versions stand here where they are set: earlier stores belong to students without
+        them."""
+        fields, network = dataclasses.asdict(self), dataclasses.asdict(self.network)
+        fields["network"] = {"kind": type(self.network).__name__.lower(), **network}
+        for record, later in (
+            (fields, {"normalize_observations": False, "normalize_rewards": False}),
+            (fields["network"], {"separate_value": False, "strides": 1}),
+        ):
+            for name, default in later.items():
+                if name in record and record[name] == default:
+                    del record[name]
         return fields
 
     @staticmethod
@@ -241,19 +281,3 @@ class Population:
         if isinstance(getattr(self.base, name), int):
             return int(rng.integers(int(low), int(high) + 1))
         return float(rng.uniform(low, high))
-
-
-def students_of(task: Task) -> StudentConfig | Population:
-    """The settings of a task's students; where it gives none, they are explorers of the defaults."""
-    given = task.training.student
-    if given is None:
-        return explorer(StudentConfig())
-    whose = f"The student of task '{task.name}'"
-    check_kind(whose, given, (StudentConfig, Population), "a cisr.StudentConfig or a Population")
-    return given
-
-
-def student_of(task: Task) -> StudentConfig:
-    """The settings of one of them; of a population, those that its students vary."""
-    students = students_of(task)
-    return students.base if isinstance(students, Population) else students

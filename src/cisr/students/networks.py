@@ -15,13 +15,15 @@ import numpy as np
 
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
-from cisr.students.config import CNN, Network
+from cisr.students.config import CNN, MLP, Network
 
 Params = dict[str, jax.Array]
 Forward = Callable[[Params, jax.Array], "Outputs"]
 """forward(params, observations (n, ...)) -> Outputs (n, ...)"""
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+LOG_STD = "log_std"
+"""Logarithms of standard deviations, (a,): parameters of their own, whatever is seen."""
 HIDDEN_GAIN, CONVOLUTION_GAIN, POLICY_GAIN, VALUE_GAIN = 2**0.5, 1.0, 0.01, 1.0
 
 
@@ -30,53 +32,86 @@ class ObservationSpec(NamedTuple):
 
     shape: tuple[int, ...]
     n_values: int | None = None
+    start: int = 0
+    """The first of the numbers."""
+    image: bool = False
+    """Bytes, which networks see as 0 to 1."""
 
     @property
     def dtype(self) -> type[np.generic]:
+        if self.image:
+            return np.uint8
         return np.float32 if self.n_values is None else np.int32
 
 
 class Outputs(NamedTuple):
-    policy: jax.Array  # (..., n_outputs) parameters of the action distribution
+    policy: jax.Array  # (..., n_outputs + n_log_std) parameters of the action distribution
     value: jax.Array  # (...)
 
 
-def initialise(key: jax.Array, network: Network, observation: ObservationSpec, n_outputs: int) -> Params:
-    """Orthogonal weights, zero biases."""
+def initialise(
+    key: jax.Array, network: Network, observation: ObservationSpec, n_outputs: int, n_log_std: int = 0
+) -> Params:
+    """Orthogonal weights, zero biases, standard deviations of 1."""
     layers = _layer_shapes(network, observation, n_outputs)
     params: Params = {}
     for layer_key, (name, (inputs, outputs), gain) in zip(jax.random.split(key, len(layers)), layers, strict=True):
         params[f"{name}.weight"] = jax.nn.initializers.orthogonal(gain)(layer_key, (inputs, outputs), jnp.float32)
         params[f"{name}.bias"] = jnp.zeros(outputs, jnp.float32)
+    if n_log_std:
+        params[LOG_STD] = jnp.zeros(n_log_std, jnp.float32)
     return params
 
 
-def check_params(params: Mapping[str, Any], network: Network, observation: ObservationSpec, n_outputs: int) -> None:
+def check_params(
+    params: Mapping[str, Any], network: Network, observation: ObservationSpec, n_outputs: int, n_log_std: int = 0
+) -> None:
     """Complain about arrays that are not those of such a network: they may come from anywhere."""
-    expected: dict[str, tuple[int, ...]] = {}
+    expected: dict[str, tuple[int, ...]] = {LOG_STD: (n_log_std,)} if n_log_std else {}
     for name, (inputs, outputs), _ in _layer_shapes(network, observation, n_outputs):
         expected |= {f"{name}.weight": (inputs, outputs), f"{name}.bias": (outputs,)}
-    for name in dict.fromkeys((*expected, *params)):
-        given = params.get(name)
+    check_arrays("weights", params, expected, "its network has")
+
+
+def check_arrays(what: str, arrays: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]], wants: str) -> None:
+    """Complain about arrays of a student that have other names, shapes or types; `wants` begins to say what it should
+    have."""
+    for name in dict.fromkeys((*expected, *arrays)):
+        given = arrays.get(name)
         if given is None or name not in expected or given.shape != expected[name] or given.dtype != np.float32:
             found = "nothing" if given is None else f"{given.dtype} of shape {tuple(given.shape)}"
             wanted = f"float32 of shape {expected[name]}" if name in expected else "nothing"
-            raise ConfigError(f"A student's weights have {found} as {shown(name)}, its network has {wanted} there.")
+            raise ConfigError(f"A student's {what} have {found} as {shown(name)}, {wants} {wanted}.")
 
 
 def apply(network: Network, observation: ObservationSpec, params: Params, observations: jax.Array) -> Outputs:
     """Policy and value for observations of shape (n, *observation.shape)."""
     activation = ACTIVATIONS[network.activation]
-    x = observations.astype(jnp.float32)
-    if observation.n_values is not None:
-        x = jax.nn.one_hot(observations, observation.n_values)
+    x = as_numbers(observation, observations)
     if isinstance(network, CNN):
-        for i in range(len(network.filters)):
-            x = activation(dense(params, f"convolution{i}", patches(x, network.kernel_size)))
-    x = x.reshape(x.shape[0], -1)
+        for i, (_, size, stride) in enumerate(network.convolutions):
+            x = activation(dense(params, f"convolution{i}", patches(x, size, stride)))
+    x = for_value = x.reshape(x.shape[0], -1)
     for i in range(len(network.hidden)):
         x = activation(dense(params, f"hidden{i}", x))
-    return heads(params, x)
+    if not has_separate_value(network):
+        return heads(params, x)
+    for i in range(len(network.hidden)):
+        for_value = activation(dense(params, f"value_hidden{i}", for_value))
+    return heads(params, x, for_value)
+
+
+def as_numbers(observation: ObservationSpec, observations: jax.Array) -> jax.Array:
+    """What a network computes with; observations that are floating-point numbers stay as they are."""
+    if observation.n_values is not None:
+        return jax.nn.one_hot(observations - observation.start, observation.n_values)
+    if observation.image and observations.dtype == jnp.uint8:
+        return observations.astype(jnp.float32) / 255
+    return observations.astype(jnp.float32)
+
+
+def has_separate_value(network: Network) -> bool:
+    return isinstance(network, MLP) and network.separate_value
 
 
 def forward_for(network: Network, observation: ObservationSpec) -> Forward:
@@ -87,18 +122,23 @@ def dense(params: Params, name: str, x: jax.Array) -> jax.Array:
     return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
-def heads(params: Params, features: jax.Array) -> Outputs:
-    return Outputs(policy=dense(params, "policy", features), value=dense(params, "value", features)[..., 0])
+def heads(params: Params, features: jax.Array, for_value: jax.Array | None = None) -> Outputs:
+    """Policy and value from the features that they share, or the value from its own."""
+    policy = dense(params, "policy", features)
+    if LOG_STD in params:
+        policy = jnp.concatenate([policy, jnp.broadcast_to(params[LOG_STD], policy.shape)], axis=-1)
+    value = dense(params, "value", features if for_value is None else for_value)
+    return Outputs(policy=policy, value=value[..., 0])
 
 
-def patches(x: jax.Array, size: int) -> jax.Array:
-    """Every size × size patch of (n, h, w, c) as one row: (n, h', w', size·size·c).
+def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
+    """Every size × size patch of (n, h, w, c), `stride` pixels apart, as one row: (n, h', w', size·size·c).
 
     A convolution is then one matrix product, which XLA runs at full speed on CPUs inside loops; its own convolutions
     fall back to a naive kernel there.
     """
     height, width = x.shape[1] - size + 1, x.shape[2] - size + 1
-    shifts = [x[:, i : i + height, j : j + width, :] for i in range(size) for j in range(size)]
+    shifts = [x[:, i : i + height : stride, j : j + width : stride, :] for i in range(size) for j in range(size)]
     return jnp.concatenate(shifts, axis=-1)
 
 
@@ -114,16 +154,17 @@ def _layer_shapes(
                 f"shape {observation.shape}: use an MLP."
             )
         height, breadth, channels = observation.shape
-        for i, filters in enumerate(network.filters):
-            layers.append((f"convolution{i}", (network.kernel_size**2 * channels, filters), CONVOLUTION_GAIN))
-            height, breadth, channels = height - network.kernel_size + 1, breadth - network.kernel_size + 1, filters
+        for i, (filters, size, stride) in enumerate(network.convolutions):
+            layers.append((f"convolution{i}", (size**2 * channels, filters), CONVOLUTION_GAIN))
+            height, breadth, channels = (height - size) // stride + 1, (breadth - size) // stride + 1, filters
+            if height < 1 or breadth < 1:
+                raise ConfigError(
+                    f"{len(network.filters)} convolutions of size {network.kernel_size} leave nothing of an image of "
+                    f"shape {observation.shape}: use fewer or smaller ones."
+                )
         width = height * breadth * channels
-        if height < 1 or breadth < 1:
-            raise ConfigError(
-                f"{len(network.filters)} convolutions of size {network.kernel_size} leave nothing of an image of shape "
-                f"{observation.shape}: use fewer or smaller ones."
-            )
-    for i, hidden in enumerate(network.hidden):
-        layers.append((f"hidden{i}", (width, hidden), HIDDEN_GAIN))
-        width = hidden
-    return [*layers, ("policy", (width, n_outputs), POLICY_GAIN), ("value", (width, 1), VALUE_GAIN)]
+    widths = (width, *network.hidden)
+    for whose in ("", "value_") if has_separate_value(network) else ("",):
+        for i in range(len(network.hidden)):
+            layers.append((f"{whose}hidden{i}", (widths[i], widths[i + 1]), HIDDEN_GAIN))
+    return [*layers, ("policy", (widths[-1], n_outputs), POLICY_GAIN), ("value", (widths[-1], 1), VALUE_GAIN)]

@@ -39,7 +39,7 @@ class AgentImages(NamedTuple):
 
 def tabulator(network: Network, observation: ObservationSpec, table: np.ndarray) -> Callable[[Params], Outputs]:
     """A function from parameters to the outputs for all observations of the table (n, ...)."""
-    images = agent_images(table) if isinstance(network, CNN) else None
+    images = agent_images(table) if isinstance(network, CNN) and network.strides == 1 else None
     if images is None or not isinstance(network, CNN):
         return lambda params: networks.apply(network, observation, params, jnp.asarray(table))
     return lambda params: _outputs_for_all_places(network, params, images)
@@ -63,8 +63,8 @@ def agent_images(table: np.ndarray) -> AgentImages | None:
 def _outputs_for_all_places(network: CNN, params: Params, images: AgentImages) -> Outputs:
     activation = networks.ACTIVATIONS[network.activation]
     plain, change = jnp.asarray(images.scene), jnp.asarray(images.agent)[:, :, None, None, :]
-    for i in range(len(network.filters)):
-        before, added = _convolve(plain, change, params, f"convolution{i}", network.kernel_size)
+    for i, (_, size, _) in enumerate(network.convolutions):
+        before, added = _convolve(plain, change, params, f"convolution{i}", size)
         plain = activation(before)
         change = activation(before[:, :, None, None] + added) - plain[:, :, None, None]
     x = activation(_gather(plain, change, params, "hidden0"))  # (places, hidden)

@@ -16,6 +16,7 @@ from cisr.students.config import Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution
 from cisr.students.multipliers import multipliers, uniform_log_weights
 from cisr.students.networks import Forward, ObservationSpec, Params
+from cisr.students.normalisation import Statistics, new_statistics
 
 ADAM_DECAY, ADAM_SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-5
 ADVANTAGE_EPSILON = 1e-8
@@ -35,16 +36,17 @@ class Learner(NamedTuple):
     params: Params
     adam: Adam
     log_weights: jax.Array  # (m + 1,) of the multipliers and the slack
+    statistics: Statistics = {}  # noqa: RUF012  # of what is normalised
 
 
 class Rollout(NamedTuple):
     """Experience of one student: T steps in each of E environments."""
 
-    observations: Array  # (T, E, ...)
-    actions: Array  # (T, E)
+    observations: Array  # (T, E, ...) normalised, where they are, as when the actions were taken
+    actions: Array  # (T, E, ...)
     log_probs: Array  # (T, E) when the actions were taken
     values: Array  # (T, E) likewise
-    rewards: Array  # (T, E) the environment's
+    rewards: Array  # (T, E) the environment's, normalised where they are
     costs: Array  # (T, E, m) constraint increments
     ends: Array  # (T, E) 1 where the episode ended with this step
     end_values: Array  # (T, E) value of what lies beyond an end: 0, or V at a bootstrapped time limit
@@ -70,12 +72,18 @@ def fresh_adam(params: Params) -> Adam:
 def new_learner(
     key: jax.Array, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
 ) -> Learner:
-    params = networks.initialise(key, config.network, observation, distribution.n_outputs)
-    return Learner(params=params, adam=fresh_adam(params), log_weights=uniform_log_weights(n_constraints))
+    params = networks.initialise(key, config.network, observation, distribution.n_outputs, distribution.n_log_std)
+    return Learner(
+        params=params,
+        adam=fresh_adam(params),
+        log_weights=uniform_log_weights(n_constraints),
+        statistics=new_statistics(config, observation),
+    )
 
 
 def transfer(learner: Learner) -> Learner:
-    """Knowledge transfer at a switch: policy, values and multipliers carry over, the optimiser starts afresh."""
+    """Knowledge transfer at a switch: policy, values, multipliers and statistics carry over, the optimiser starts
+    afresh."""
     return learner._replace(adam=fresh_adam(learner.params))
 
 

@@ -10,24 +10,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cisr.students import networks, ppo
+from cisr.core.intervention import Array
+from cisr.students import networks, normalisation, ppo
 from cisr.students.config import CNN, Hyperparameters, StudentConfig
 from cisr.students.distributions import Distribution, sample
 from cisr.students.multipliers import exponentiated_gradient, multipliers
 from cisr.students.networks import ObservationSpec
+from cisr.students.normalisation import Perceived, Statistics
 from cisr.students.ppo import Adam, Learner, Rollout
 
 
 class Acts(NamedTuple):
     """What S students do in E environments each."""
 
-    actions: jax.Array  # (S, E)
+    actions: jax.Array  # (S, E, ...)
     log_probs: jax.Array  # (S, E)
     values: jax.Array  # (S, E)
 
 
 class Program:
-    """The student's functions for students of one shape. Seeds are (S,) uint32; learners are stacked over S."""
+    """The student's functions for students of one shape. Seeds are (S,) uint32; learners are stacked over S.
+
+    Observations that students act on and learn from are those that `perceive` or `see` made of the environment's.
+    """
 
     def __init__(
         self, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, n_constraints: int
@@ -42,22 +47,14 @@ class Program:
             actions = distribution.mode(outputs.policy) if deterministic else sample(distribution, key, outputs.policy)
             return Acts(actions, distribution.log_prob(outputs.policy, actions), outputs.value)
 
-        def value(learner: Learner, observations: jax.Array) -> jax.Array:
-            return forward(learner.params, observations).value
-
         def update(learner: Learner, rollout: Rollout, hyper: Hyperparameters, key: jax.Array) -> Learner:
             return ppo.update(learner, rollout, hyper, key, config, forward, distribution)
 
-        def respond(learner: Learner, violations: jax.Array, hyper: Hyperparameters) -> Learner:
-            moved = exponentiated_gradient(learner.log_weights, violations, hyper.multiplier_rate)
-            return learner._replace(log_weights=moved)
-
-        def replace(learner: Learner, other: Learner, chosen: jax.Array) -> Learner:
-            return cast(Learner, jax.tree.map(partial(jnp.where, chosen), other, learner))
-
-        def transfer(learner: Learner, switched: jax.Array) -> Learner:
-            return replace(learner, ppo.transfer(learner), switched)
-
+        self.perceive = _perceiving(config, observation)
+        """perceive(statistics, observations (S, E, ...), rewards, ends, returns (S, E), gammas (S,)) -> (statistics,
+        Perceived), in training, when a step has been made, or without rewards and ends when environments start"""
+        self.see = _seeing(config, observation)
+        """see(learners, observations (S, E, ...)) -> observations, by statistics that stay as they are"""
         self.new: Callable[..., Learner] = jax.jit(
             lambda seeds: jax.vmap(lambda key: ppo.new_learner(key, config, observation, distribution, n_constraints))(
                 _keys(seeds)
@@ -71,7 +68,9 @@ class Program:
             static_argnums=4,
         )
         """act(learners, observations (S, E, ...), seeds, count, deterministic) -> Acts; `count` numbers the draws"""
-        self.value: Callable[..., jax.Array] = jax.jit(act_map(value))
+        self.value: Callable[..., jax.Array] = jax.jit(
+            act_map(lambda learner, observations: forward(learner.params, observations).value)
+        )
         """value(learners, observations (S, E, ...)) -> (S, E)"""
         self.update: Callable[..., Learner] = jax.jit(
             lambda learners, rollouts, hypers, seeds, count: over_students(update)(
@@ -79,16 +78,51 @@ class Program:
             )
         )
         """update(learners, rollouts, hypers, seeds, count) -> learners"""
-        self.respond: Callable[..., Learner] = jax.jit(jax.vmap(respond))
+        self.respond: Callable[..., Learner] = jax.jit(jax.vmap(_respond))
         """respond(learners, violations (S, m), hypers) -> learners with their multipliers moved"""
-        self.transfer: Callable[..., Learner] = jax.jit(jax.vmap(transfer))
+        self.transfer: Callable[..., Learner] = jax.jit(
+            jax.vmap(lambda learner, switched: _replace(learner, ppo.transfer(learner), switched))
+        )
         """transfer(learners, switched (S,)) -> learners ready for another intervention"""
-        self.replace: Callable[..., Learner] = jax.jit(jax.vmap(replace))
+        self.replace: Callable[..., Learner] = jax.jit(jax.vmap(_replace))
         """replace(learners, others, chosen (S,)) -> learners, the chosen ones replaced by the others"""
         self.multipliers: Callable[..., jax.Array] = jax.jit(
             jax.vmap(lambda learner, hyper: multipliers(learner.log_weights, hyper.multiplier_bound))
         )
         """multipliers(learners, hypers) -> λ (S, m)"""
+
+
+def _respond(learner: Learner, violations: jax.Array, hyper: Hyperparameters) -> Learner:
+    moved = exponentiated_gradient(learner.log_weights, violations, hyper.multiplier_rate)
+    return learner._replace(log_weights=moved)
+
+
+def _replace(learner: Learner, other: Learner, chosen: jax.Array) -> Learner:
+    return cast(Learner, jax.tree.map(partial(jnp.where, chosen), other, learner))
+
+
+def _perceiving(config: StudentConfig, observation: ObservationSpec) -> Callable[..., tuple[Statistics, Perceived]]:
+    def perceive(
+        statistics: Statistics,
+        observations: jax.Array,
+        rewards: jax.Array | None,
+        ends: jax.Array | None,
+        returns: jax.Array,
+        gamma: jax.Array,
+    ) -> tuple[Statistics, Perceived]:
+        statistics = normalisation.meet(statistics, observation, observations)
+        statistics, paid, run_on = normalisation.earn(statistics, rewards, ends, returns, gamma)
+        return statistics, Perceived(normalisation.see(statistics, observation, observations), paid, run_on)
+
+    normalises = config.normalize_observations or config.normalize_rewards
+    return jax.jit(jax.vmap(perceive)) if normalises else _as_it_is
+
+
+def _seeing(config: StudentConfig, observation: ObservationSpec) -> Callable[..., jax.Array]:
+    def see(learner: Learner, observations: Array) -> Array:
+        return normalisation.see(learner.statistics, observation, observations)
+
+    return jax.jit(jax.vmap(see)) if config.normalize_observations else lambda learners, observations: observations
 
 
 @lru_cache(maxsize=16)
@@ -112,6 +146,7 @@ def learners_to_arrays(learners: Learner) -> dict[str, np.ndarray]:
         ("params", learners.params),
         ("adam.mean", learners.adam.mean),
         ("adam.square", learners.adam.square),
+        ("statistics", learners.statistics),
     ):
         arrays |= {f"{part}/{name}": array for name, array in params.items()}
     return {name: np.asarray(array) for name, array in arrays.items()}
@@ -126,7 +161,19 @@ def learners_from_arrays(arrays: dict[str, np.ndarray]) -> Learner:
         }
 
     adam = Adam(mean=part("adam.mean"), square=part("adam.square"), steps=jnp.asarray(arrays["adam.steps"]))
-    return Learner(params=part("params"), adam=adam, log_weights=jnp.asarray(arrays["log_weights"]))
+    return Learner(
+        params=part("params"),
+        adam=adam,
+        log_weights=jnp.asarray(arrays["log_weights"]),
+        statistics=part("statistics"),
+    )
+
+
+def _as_it_is(
+    statistics: Statistics, observations: Any, rewards: Any, ends: Any, returns: Any, gammas: Any
+) -> tuple[Statistics, Perceived]:
+    """Where nothing is normalised, nothing is computed."""
+    return statistics, Perceived(observations, rewards, returns)
 
 
 def over_students(function: Callable[..., Any]) -> Callable[..., Any]:

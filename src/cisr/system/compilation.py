@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import Any
 
-from cisr.core.errors import ConfigError, words_of
+import jax
+
+from cisr.core.errors import ConfigError
 
 SHORTEST_WORTH_KEEPING = 0.2
 """Seconds of compilation."""
@@ -16,8 +17,6 @@ OLDEST_JAX = (0, 10)
 
 def accelerator_bytes() -> int | None:
     """Memory of the accelerator that JAX uses; None on a CPU. Complains if JAX is too old or cannot have its device."""
-    import jax
-
     if tuple(int(part) for part in jax.__version__.split(".")[:2]) < OLDEST_JAX:
         oldest = ".".join(map(str, OLDEST_JAX))
         raise ConfigError(f"JAX is {jax.__version__}, cisr needs {oldest} or newer: pip install --upgrade jax.")
@@ -32,26 +31,12 @@ def accelerator_bytes() -> int | None:
     return None if device.platform == "cpu" else int((device.memory_stats() or {}).get("bytes_limit", 2**34))
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the host, or the device that JAX uses, had too little memory: said by Python, the system or JAX."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        return True
-    said = words_of(error)
-    if isinstance(error, ImportError | OSError | RuntimeError):
-        # A library that cannot be mapped, a thread that cannot be had, and JAX's own errors, which are RuntimeErrors.
-        signs = ("Cannot allocate memory", "can't start new thread", "RESOURCE_EXHAUSTED", "OUT_OF_MEMORY")
-        return any(sign in said for sign in signs)
-    return False
-
-
 def set_up_jax() -> None:
     """Full float32 products on every device, and compiled programs kept on disk, so that a second run starts at once.
 
     The cache is JAX's own, in the user's cache folder unless JAX has been told of another one. Accelerators would round
     the factors of float32 products to 10 bits by default: a few per cent faster, and no longer the same student.
     """
-    import jax
-
     config: Any = jax.config
     config.update("jax_default_matmul_precision", "float32")
     if config.jax_compilation_cache_dir is None:

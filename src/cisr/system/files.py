@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,7 +71,8 @@ def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = 
     taken: dict[Path, str] = {}
     given = {_resolved(source) for source in sources}
     stores = [_resolved(path) for option, path in targets.items() if path is not None and option.startswith("--store")]
-    beside = {store.with_name(store.name + suffix) for store in stores if store.name for suffix in BESIDE_A_STORE}
+    kept = [*stores, *given]  # what is read may be a store, too
+    beside = {store.with_name(store.name + suffix) for store in kept if store.name for suffix in BESIDE_A_STORE}
     for option, path in targets.items():
         if path is None:
             continue
@@ -127,6 +131,48 @@ def writing(path: Path | str) -> Iterator[Path]:
         raise _cannot_write(target, error) from error
 
 
+@contextmanager
+def writing_together(folder: Path) -> Iterator[Path]:
+    """Where to write files that belong together: in a folder within theirs, renamed into place when all are written.
+
+    If one cannot be, all that were there before are there again.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".cisr-", dir=folder))
+        try:
+            yield aside
+            _replace_all({file: folder / file.name for file in sorted(aside.iterdir())}, aside)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(folder, error) from error
+
+
+def _replace_all(targets: Mapping[Path, Path], aside: Path) -> None:
+    for target in targets.values():
+        if target.is_dir():
+            raise ConfigError(f"Cannot write {target}: it is a folder; remove it, or give another one to write into.")
+    before = aside / "before"
+    before.mkdir()
+    for target in targets.values():
+        if os.path.lexists(target):
+            shutil.copy2(target, before / target.name, follow_symlinks=False)
+    replaced: list[Path] = []
+    try:
+        for file, target in targets.items():
+            os.replace(file, target)
+            replaced.append(target)
+    except BaseException:
+        for target in replaced:
+            was = before / target.name
+            if os.path.lexists(was):
+                os.replace(was, target)
+            else:
+                target.unlink()
+        raise
+
+
 def write_text(path: Path | str, text: str) -> None:
     with writing(path) as aside:
         aside.write_text(text, encoding="utf-8", errors="replace")
@@ -158,7 +204,7 @@ def _is_special(path: Path) -> bool:
 def _aside(path: Path) -> Path:
     """In the same folder, so that renaming is one step; with the same ending, by which libraries choose a format."""
     real = path.resolve()
-    return real.with_name(f".cisr-{os.getpid()}{real.suffix}")
+    return real.with_name(f".cisr-{secrets.token_hex(6)}{real.suffix}")
 
 
 def _resolved(path: Path) -> Path:

@@ -2,16 +2,20 @@
 
 import gymnasium
 
-from cisr.cmdp.wrapper import InducedCMDP
+from cisr.cmdp.wrapper import Cost, InducedCMDP
 from cisr.tasks import BUILT_IN, get_task
 
 
 def make_induced_env(
-    task: str, intervention: str = "none", student: str | None = None, render_mode: str | None = None
+    task: str,
+    intervention: str = "none",
+    student: str | None = None,
+    cost: Cost = "failures",
+    render_mode: str | None = None,
 ) -> InducedCMDP:
     """What `gymnasium.make("cisr/FrozenLake-v0", intervention="SR1")` makes."""
     options = {} if render_mode is None else {"render_mode": render_mode}
-    return InducedCMDP(get_task(task, student=student), intervention, **options)
+    return InducedCMDP(get_task(task, student=student), intervention, cost=cost, **options)
 
 
 for name in BUILT_IN:

@@ -101,9 +101,9 @@ class Teacher(ABC):
     def _propose(self, n: int) -> list[Parameters]:
         """Points number len(trials), …, len(trials) + n - 1."""
 
-    @abstractmethod
     def best(self) -> Parameters:
-        """The tried point that this teacher would use; an error while nothing has a score."""
+        """The tried point that this teacher would use, the best observed; an error while nothing has a score."""
+        return best_observed(self._trials)
 
     def belief(self) -> Belief | None:
         """What this teacher believes of its best policy; None for one that does not know how sure it is."""

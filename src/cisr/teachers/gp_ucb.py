@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
-from cisr.teachers.base import Teacher, best_observed, decode, encode, random_point, scored, unit
+from cisr.teachers.base import Teacher, decode, encode, random_point, scored, unit
 
 if TYPE_CHECKING:  # scikit-learn and scipy are imported where they are used
     from cisr.teachers.kernel import Posterior
@@ -148,9 +148,6 @@ class GPUCB(Teacher):
             if posterior is not None:
                 posterior = posterior.hallucinate(encode(self.space, points[-1]))
         return points
-
-    def best(self) -> Parameters:
-        return best_observed(self._trials)
 
     def posterior(self, points: Sequence[Parameters]) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latent score at each point, in units of the score."""

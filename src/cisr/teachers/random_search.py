@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from cisr.curricula.space import Parameters
-from cisr.teachers.base import Teacher, best_observed, random_point
+from cisr.teachers.base import Teacher, random_point
 
 
 @final
@@ -15,6 +15,3 @@ class RandomSearch(Teacher):
     def _propose(self, n: int) -> list[Parameters]:
         told = len(self._trials)
         return [random_point(self.space, self.seed, told + i) for i in range(n)]
-
-    def best(self) -> Parameters:
-        return best_observed(self._trials)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -23,8 +24,9 @@ from cisr.teachers.paths import Floats, Kernel, Path
 
 FAILED_BELOW = 0.3
 """Of the way from the worst score to the best."""
-FAILING = Kernel(start=4.0, opening=0.5, end=0.5, path=0.5, point=0.5)
-"""Of the log-odds of failing to learn: what comes first decides above all, but what comes then may mend it."""
+FAILING = Kernel(start=4.0, opening=0.25, end=0.0, path=0.25, point=0.25)
+"""Of the log-odds of failing to learn: what comes first decides above all, but what comes then may mend it. How others
+fared that ended alike says nothing: an intervention that alone teaches nobody may be the best to end with."""
 USUAL_LOG_ODDS = -3.0
 QUALITY = Kernel(start=0.1, opening=0.1, end=2.0, path=0.5, point=0.1)
 """Of the standardised score of those that learn: how a curriculum ends matters most."""
@@ -101,9 +103,29 @@ def usual_distance(scores: Floats, location: float) -> float:
     return 1.4826 * float(np.median(np.abs(scores - location)))
 
 
+class Pooled(NamedTuple):
+    """Students by their paths: n students of one path say what one says that has their mean, and an n-th of the
+    variance. A race has many students and few paths."""
+
+    paths: list[Path]
+    counts: Floats  # (k,)
+    sums: Floats  # (k,)
+
+    @staticmethod
+    def by_path(paths: Sequence[Path], values: Floats) -> Pooled:
+        numbers: dict[Path, int] = {}
+        which = [numbers.setdefault(path, len(numbers)) for path in paths]
+        counts, sums = np.zeros(len(numbers)), np.zeros(len(numbers))
+        np.add.at(counts, which, 1.0)
+        np.add.at(sums, which, values)
+        return Pooled(list(numbers), counts, sums)
+
+
 def regressed(kernel: Kernel, paths: Sequence[Path], y: Floats, at: Sequence[Path]) -> Gaussian:
     """The posterior of h at some paths, from y = h + noise (n,)."""
-    root = np.linalg.cholesky(kernel(paths, paths) + NOISE * np.eye(len(y)))
+    paths, counts, sums = Pooled.by_path(paths, y)
+    y = sums / counts
+    root = np.linalg.cholesky(kernel(paths, paths) + np.diag(NOISE / counts))
     half = solve_triangular(root, kernel(paths, at), lower=True)  # (n, m)
     mean = half.T @ solve_triangular(root, y, lower=True)
     return Gaussian(mean, kernel(at, at) - half.T @ half)
@@ -112,25 +134,27 @@ def regressed(kernel: Kernel, paths: Sequence[Path], y: Floats, at: Sequence[Pat
 def classified(kernel: Kernel, paths: Sequence[Path], failed: Floats, at: Sequence[Path]) -> Gaussian:
     """The posterior of the log-odds at some paths, from who failed (n,): Laplace's approximation at the mode.
 
-    Newton's steps towards the mode of log p(failed | g) - ½ gᵀK⁻¹g with g = K a and W = p (1 - p):
+    Newton's steps towards the mode of log p(failed | g) - ½ gᵀK⁻¹g with g = K a and, of n students of a path of whom
+    some failed, W = n p (1 - p):
 
-        a ← (I + W K)⁻¹ (W g + failed - p),
+        a ← (I + W K)⁻¹ (W g + failed - n p),
 
     each halved until it does not lead downhill: where odds are long, whole ones may go to and fro for ever.
     """
+    paths, n, failed = Pooled.by_path(paths, failed)
     k = kernel(paths, paths)
 
     def height(a: Floats) -> float:
         log_odds = USUAL_LOG_ODDS + k @ a
-        return float(failed @ log_odds - np.logaddexp(0, log_odds).sum() - 0.5 * a @ k @ a)
+        return float(failed @ log_odds - n @ np.logaddexp(0, log_odds) - 0.5 * a @ k @ a)
 
     a = np.zeros(len(failed))
     for _ in range(100):
         g = k @ a
         p = expit(USUAL_LOG_ODDS + g)
-        root = np.sqrt(p * (1 - p))
+        root = np.sqrt(n * p * (1 - p))
         factor = cho_factor(np.eye(len(g)) + root[:, None] * k * root, lower=True)
-        b = root**2 * g + failed - p
+        b = root**2 * g + failed - n * p
         step = b - root * cho_solve(factor, root * (k @ b)) - a
         before = height(a)
         while height(a + step) < before and np.abs(k @ step).max() > 1e-6:
@@ -140,5 +164,5 @@ def classified(kernel: Kernel, paths: Sequence[Path], failed: Floats, at: Sequen
             break
     cross = kernel(paths, at)  # (n, m)
     half = solve_triangular(factor[0], root[:, None] * cross, lower=True)
-    mean = USUAL_LOG_ODDS + cross.T @ (failed - expit(USUAL_LOG_ODDS + k @ a))
+    mean = USUAL_LOG_ODDS + cross.T @ (failed - n * expit(USUAL_LOG_ODDS + k @ a))
     return Gaussian(mean, kernel(at, at) - half.T @ half)

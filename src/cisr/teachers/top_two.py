@@ -5,6 +5,9 @@ comes from possible worlds drawn from it: half of the time the policy that is be
 is best in another world where the first is not (top-two Thompson sampling, Russo 2016). At first all policies compete;
 as students add up it is more and more often those alone that were tried before, which so are raced with growing
 classes. The policy returned has the highest lower confidence bound.
+
+Thresholds are demanding at first: a student that leaves a stage before it has learned there what it can is lost in the
+next one, a student that leaves it late has lost some units. Later every other new policy comes from anywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ N_NEW = 100
 """New policies that compete with those tried."""
 ONLY_SEARCH = 5
 """Students that new policies have for sure; of the k-th student they have a chance of this over k."""
+N_DEMANDING = 10
+"""Students whose policies all have demanding thresholds."""
+DEMANDING = {"return": (0.5, 1.0), "violation": (0.0, 0.5)}
+"""Which part of a range that is, by how the parameter's name begins."""
 N_PROPOSED, N_JUDGED = 64, 2_000
 """Worlds drawn to propose, and to say how sure the teacher is."""
 
@@ -46,8 +53,9 @@ class Prospects(NamedTuple):
 
 @final
 class TopTwo(Teacher):
-    """See the module. The first points take the interventions in turn, each as the first one once, then random ones up
-    to `n_initial`: so few students say most where all beginnings and all ends are among them.
+    """See the module. The first points take the interventions in turn, each as the first one once. Where students have
+    met each intervention alone, they already show every beginning: then the one that did best is followed by each other
+    one. Random points come after that, up to `n_initial`.
 
     A failed class (score None) counts as one student with the lowest score seen, and a policy with more failed classes
     than others is not returned unless all are like that.
@@ -64,9 +72,10 @@ class TopTwo(Teacher):
 
     def _propose(self, n: int) -> list[Parameters]:
         told = len(self._trials)
-        points = self._in_turn(told)[:n]
+        points = self._first_design(told)[:n]
         points += [
-            random_point(self.space, self.seed, k) for k in range(told + len(points), min(told + n, self.n_initial))
+            self._demanding(random_point(self.space, self.seed, k))
+            for k in range(told + len(points), min(told + n, self.n_initial))
         ]
         if all(trial.score is None for trial in self._trials):
             points += [random_point(self.space, self.seed, k) for k in range(told + len(points), told + n)]
@@ -76,6 +85,7 @@ class TopTwo(Teacher):
             new: list[Parameters] = []
             if rng.random() < ONLY_SEARCH / (k + 1):
                 new = [self._random(rng) for _ in range(N_NEW)]
+                new = [self._demanding(p) if k < N_DEMANDING or i % 2 else p for i, p in enumerate(new)]
             candidates = tried + new
             worth = self._posterior(candidates).draw(N_PROPOSED, rng)
             best = worth.argmax(axis=0)  # (worlds,)
@@ -111,8 +121,24 @@ class TopTwo(Teacher):
             ],
         }
 
+    def _first_design(self, told: int) -> list[Parameters]:
+        """What is left of it; see the class."""
+        choices, options = self.space.choices, self.space.choices[0].options
+        tried = [path_of(trial.parameters, self.space).interventions for trial in self._trials]
+        if not all((name,) in tried for name in options):
+            return self._in_turn(told)
+        first = {name: self._trials[tried.index((name,))].score for name in options}
+        known = {name: score for name, score in first.items() if score is not None}
+        if not known or len(choices) == 1:
+            return []
+        best = max(known, key=known.__getitem__)
+        middle = self._demanding({real.name: (real.low + real.high) / 2 for real in self.space.reals})
+        names = [choice.name for choice in choices]
+        then = [name for name in options if name != best and (best, name) not in tried]
+        return [middle | dict.fromkeys(names, name) | {names[0]: best} for name in then]
+
     def _in_turn(self, told: int) -> list[Parameters]:
-        """What is left of the first design: interventions in turn, from each of them on; thresholds are random."""
+        """Interventions in turn, from each of them on, as far as not tried; thresholds are random."""
         choices = self.space.choices
         options = choices[0].options
         tried = {tuple(trial.parameters[p.name] for p in choices) for trial in self._trials}
@@ -121,9 +147,19 @@ class TopTwo(Teacher):
         ]
         left = [turn for turn in turns if turn not in tried]
         return [
-            random_point(self.space, self.seed, told + k) | dict(zip([p.name for p in choices], turn, strict=True))
+            self._demanding(random_point(self.space, self.seed, told + k))
+            | dict(zip([p.name for p in choices], turn, strict=True))
             for k, turn in enumerate(left)
         ]
+
+    def _demanding(self, point: Parameters) -> Parameters:
+        """The point, with each threshold moved to the same place of the demanding part of its range."""
+        moved = dict(point)
+        for real in self.space.reals:
+            low, high = DEMANDING.get(real.name.partition("_")[0], (0.0, 1.0))
+            place = (float(point[real.name]) - real.low) / (real.high - real.low)
+            moved[real.name] = real.low + (low + place * (high - low)) * (real.high - real.low)
+        return moved
 
     def _key(self, point: Parameters) -> Key:
         """The same for equal points, whatever the order of their entries."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cisr.core.errors import CisrError, TaskError
-from cisr.core.intervention import Intervention, Place
+from cisr.core.intervention import Drive, Intervention, Override, Place
 from cisr.core.task import Task, place_tabular, read_tabular
 from cisr.core.timed import Timed, looked_at_by
 from cisr.system.interrupts import users_errors
@@ -103,7 +103,7 @@ def play_apart(
 def _play_there(work: Work, limit: float, hear: Callable[[int, Said], None], environment: Mapping[str, str]) -> Any:
     child = Child("cisr.training.apart", PYGAME_HIDE_SUPPORT_PROMPT="1", **environment)
     arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    listener = threading.Thread(target=_listen, args=(child, arrivals), daemon=True)
+    listener = threading.Thread(target=child.pass_on, args=(arrivals,), daemon=True)
     said = 0
     try:
         listener.start()
@@ -142,12 +142,6 @@ def _play_here(play: Callable[..., Any], task: Task, arguments: tuple[Any, ...],
     if alarm.rung:  # also where the error was taken for an answer
         raise Unanswered(_capital(f"{complaint}."))
     return result
-
-
-def _listen(child: Child, arrivals: queue.SimpleQueue[Any]) -> None:
-    for message in child.messages():
-        arrivals.put(message)
-    arrivals.put(None)
 
 
 def _error_of(message: Any, task: Task, child: Child) -> CisrError:
@@ -205,7 +199,9 @@ def timed(task: Task) -> Task:
         success=Timed(task.success),
         reward=task.reward and Timed(task.reward),
         read_state=task.read_state if task.read_state is read_tabular else Timed(task.read_state),
-        place=task.place if task.place is place_tabular else Timed(task.place),
+        place=task.place if task.place is place_tabular else task.place and Timed(task.place),
+        save=task.save and Timed(task.save),
+        restore=task.restore and Timed(task.restore),
         interventions=tuple(map(_timed_intervention, task.interventions)),
     )
 
@@ -225,8 +221,13 @@ def _timed_environments(make_env: Callable[..., Any]) -> Callable[..., Any]:
 
 def _timed_intervention(intervention: Intervention) -> Intervention:
     reset = intervention.reset
-    if isinstance(reset, Place):
-        reset = replace(reset, fn=Timed(reset.fn))
+    match reset:
+        case Place(fn):
+            reset = replace(reset, fn=Timed(fn))
+        case Drive(controller, until):
+            reset = replace(reset, controller=Timed(controller), until=until and Timed(until))
+        case Override(act):
+            reset = replace(reset, act=Timed(act))
     return replace(intervention, trigger=_each(intervention.trigger), reset=reset)
 
 

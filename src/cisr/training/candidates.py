@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from cisr.students.networks import Params
+from cisr.students.normalisation import Statistics
 from cisr.students.ppo import Learner
 from cisr.training.records import Deployment
 
-POLICY, RETURN = "candidate/", "candidate return"
+POLICY, STATISTICS, RETURN = "candidate/", "candidate statistics/", "candidate return"
 """What checkpoints call a batch's candidates, beside its learners."""
 
 
@@ -25,6 +26,7 @@ class Candidates(NamedTuple):
     """The best policy of each student so far."""
 
     params: Params  # stacked over S
+    statistics: Statistics  # by which it sees, likewise
     returns: np.ndarray  # (S,) mean return in M_0; −∞ for a student that has broken down before it was tried
 
 
@@ -34,29 +36,42 @@ def best_of(best: Candidates | None, learners: Learner, evaluations: Sequence[De
         return None
     returns = np.array([-np.inf if tried is None else tried.mean_return for tried in evaluations])
     if best is None:
-        return Candidates(learners.params, returns)
+        return Candidates(learners.params, learners.statistics, returns)
     better = returns >= best.returns
 
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
     return Candidates(
-        params=jax.tree.map(choose, learners.params, best.params), returns=np.where(better, returns, best.returns)
+        params=jax.tree.map(choose, learners.params, best.params),
+        statistics=jax.tree.map(choose, learners.statistics, best.statistics),
+        returns=np.where(better, returns, best.returns),
     )
+
+
+def hand_in(learners: Learner, best: Candidates) -> Learner:
+    """The learners with their best policies."""
+    return learners._replace(params=best.params, statistics=best.statistics)
 
 
 def to_arrays(best: Candidates | None) -> dict[str, np.ndarray]:
     """Named arrays, for a checkpoint."""
     if best is None:
         return {}
-    return {RETURN: best.returns} | {POLICY + name: np.asarray(array) for name, array in best.params.items()}
+    arrays = {RETURN: best.returns}
+    for prefix, part in ((POLICY, best.params), (STATISTICS, best.statistics)):
+        arrays |= {prefix + name: np.asarray(array) for name, array in part.items()}
+    return arrays
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> Candidates | None:
     """The candidates of a checkpoint; None where it has none."""
     if RETURN not in arrays:
         return None
-    params = {
-        name.removeprefix(POLICY): jnp.asarray(array) for name, array in arrays.items() if name.startswith(POLICY)
-    }
-    return Candidates(params, arrays[RETURN])
+
+    def part(prefix: str) -> dict[str, jax.Array]:
+        return {
+            name.removeprefix(prefix): jnp.asarray(array) for name, array in arrays.items() if name.startswith(prefix)
+        }
+
+    return Candidates(part(POLICY), part(STATISTICS), arrays[RETURN])

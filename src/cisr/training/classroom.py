@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 
 from cisr.core.callback import Callback, ignore
 from cisr.core.checks import check_whole
-from cisr.system.compilation import accelerator_bytes
+from cisr.students.config import StudentConfig
 from cisr.training.executors import Executor, InThisProcess, Processes
+from cisr.training.ray_cluster import Ray, RayWorkers
 from cisr.training.records import (
     Abandonment,
     Batch,
@@ -26,7 +27,8 @@ from cisr.training.worker import Job
 
 BYTES_PER_STUDENT = 2**26
 """What a student may take of an accelerator's memory: several times what the paper's largest network needs."""
-
+UNSEEN_ACCELERATOR = 2**34
+"""Bytes that one is taken to have where it is on another machine."""
 
 MOST_WORKERS = 1_000
 
@@ -46,12 +48,23 @@ class Batching(NamedTuple):
     """Students in one batch at most."""
 
     @staticmethod
-    def for_this_machine(backend: str) -> Batching:
-        """One batch for each core; on an accelerator one batch, as large as its memory allows."""
-        memory = accelerator_bytes() if backend == "compiled" else None
+    def usual(backend: str, ray: Ray | None = None) -> Batching:
+        """One batch for each core of this machine; on an accelerator one batch, as large as its memory allows."""
+        memory = _accelerator_bytes(backend) if ray is None else None
+        if ray is not None and ray.gpus:
+            memory = UNSEEN_ACCELERATOR
         if memory is None:
             return Batching(side_by_side=os.cpu_count() or 1, largest=16)
         return Batching(side_by_side=1, largest=min(max(memory // BYTES_PER_STUDENT, 1), 512))
+
+
+def _accelerator_bytes(backend: str) -> int | None:
+    """Memory of the accelerator that students have on a backend; None where they have none."""
+    if backend != "compiled":
+        return None
+    from cisr.system.compilation import accelerator_bytes  # brings in jax
+
+    return accelerator_bytes()
 
 
 class Register(Protocol):
@@ -72,8 +85,20 @@ class Register(Protocol):
     def transcript(self, name: str) -> Transcript: ...
 
 
+def _executor(setup: TrainingSetup, n_workers: int | None, ray: Ray | None, step_timeout: float) -> Executor:
+    if ray is not None:
+        return RayWorkers(ray, n_workers, step_timeout)
+    workers = os.cpu_count() or 1 if n_workers is None else n_workers
+    if _accelerator_bytes(setup.backend) is not None:
+        workers = 0
+    elif setup.backend == "compiled" and setup.task.training.xla_flags:
+        workers = max(workers, 1)  # this process has heard of none of them, and may not hear any more
+    return Processes(workers, step_timeout) if workers else InThisProcess(step_timeout)
+
+
 class Classroom:
-    """Teaches batches of students, spread over worker processes, or in this process on an accelerator.
+    """Teaches batches of students, spread over worker processes here or on a Ray cluster, or in this process on an
+    accelerator.
 
     How students are grouped depends on `batching` alone, which a store records: the numbers are the same with any
     number of workers. `n_workers=0` teaches in this process. `step_timeout` is how many seconds a step or reset of an
@@ -87,6 +112,7 @@ class Classroom:
         *,
         batching: Batching,
         n_workers: int | None = None,
+        ray: Ray | None = None,
         step_timeout: float = STEP_TIMEOUT,
         callback: Callback = ignore,
     ) -> None:
@@ -96,10 +122,7 @@ class Classroom:
         self.register = register
         self.batching = batching
         self.callback = callback
-        workers = os.cpu_count() or 1 if n_workers is None else n_workers
-        if setup.backend == "compiled" and accelerator_bytes() is not None:
-            workers = 0
-        self._executor: Executor = Processes(workers, step_timeout) if workers else InThisProcess(step_timeout)
+        self._executor = _executor(setup, n_workers, ray, step_timeout)
 
     def __enter__(self) -> Classroom:
         return self
@@ -135,13 +158,15 @@ class Classroom:
                         yield self.register.transcript(student.name)
 
     def _group(self, students: list[StudentSpec]) -> list[Batch]:
-        """Students of equal shape together, in batches of equal size that keep every core busy."""
+        """Students of equal shape together, in batches of equal size that keep every core busy; those of other
+        libraries one by one."""
         side_by_side, largest = self.batching
         turns = max(-(-len(students) // (side_by_side * largest)), 1)
         size = max(-(-len(students) // (side_by_side * turns)), 1)
         shapes: dict[object, list[StudentSpec]] = {}
         for spec in students:
-            shapes.setdefault(spec.config.shape, []).append(spec)
+            shape = spec.config.shape if isinstance(spec.config, StudentConfig) else spec.name
+            shapes.setdefault(shape, []).append(spec)
         return [
             Batch(name=alike[first].name, students=tuple(alike[first : first + size]))
             for alike in shapes.values()

@@ -12,9 +12,9 @@ from cisr.cmdp.episodes import Sums
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.students.config import StudentConfig
-from cisr.students.ppo import Learner
-from cisr.training.backend import Backend
+from cisr.system.compilation import set_up_jax
 from cisr.training.cohort import Cohort
+from cisr.training.own_students import Class, OwnStudents, configs_of
 from cisr.training.records import Batch, Breakdown, Checkpoint, Event, Progress, TrainingSetup
 from cisr.training.watch import NO_WATCH, Watch
 
@@ -26,32 +26,33 @@ def train(
 
     There is nothing to watch: a compiled environment is no code that could block.
     """
+    set_up_jax()
     return CompiledBackend(setup, batch).run(checkpoint)
 
 
-class CompiledBackend(Backend):
+class CompiledBackend(OwnStudents):
     def __init__(self, setup: TrainingSetup, batch: Batch) -> None:
         used = {name for student in batch.students for name in student.policy.interventions_used}
         extra = tuple(sorted(used - {*setup.task.intervention_names, "none"}))
-        self.cohort = cohort_for(setup.task, batch.students[0].config.shape, extra)
+        self.cohort = cohort_for(setup.task, configs_of(batch)[0].shape, extra, setup.episodes)
         super().__init__(setup, batch, self.cohort.program)
 
     def _train(
-        self, unit: int, learners: Learner, interventions: Sequence[Intervention]
-    ) -> Generator[Event, None, tuple[Learner, list[Sums]]]:
-        learners, sums = self.cohort.unit(
-            learners, self._rules(interventions), self.hypers, self._seeds(f"unit {unit}")
+        self, unit: int, learners: Class, interventions: Sequence[Intervention]
+    ) -> Generator[Event, None, tuple[Class, list[Sums]]]:
+        now, sums = self.cohort.unit(
+            learners.learners, self._rules(interventions), self.hypers, self._seeds(f"unit {unit}")
         )
         each = _of_each(sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
         self._check_rewards(each, f"in unit {unit}")
-        return learners, each
+        return learners._replace(learners=now), each
 
     def _play(
-        self, learners: Learner, intervention: Intervention, name: str, violation_score: float
+        self, learners: Class, intervention: Intervention, name: str, violation_score: float
     ) -> list[tuple[Sums, tuple[int, ...] | None]]:
         rules = self._rules([intervention] * len(self.students))
-        sums, seen = self.cohort.deploy(learners, rules, self._seeds(name), np.float32(violation_score))
+        sums, seen = self.cohort.deploy(learners.learners, rules, self._seeds(name), np.float32(violation_score))
         each, visits = _of_each(sums), np.asarray(seen, int)
         self._check_rewards(each, f"once deployed ({name})")
         return [(one, tuple(visits[k].tolist()) if visits.size else None) for k, one in enumerate(each)]
@@ -77,9 +78,9 @@ def _of_each(sums: Sums) -> list[Sums]:
 _cohorts: dict[tuple[Any, ...], Cohort] = {}
 
 
-def cohort_for(task: Task, shape: StudentConfig, extra: tuple[str, ...]) -> Cohort:
+def cohort_for(task: Task, shape: StudentConfig, extra: tuple[str, ...], episodes: int | None = None) -> Cohort:
     """The program for a task and students of one shape, made once for each task object; it keeps the task alive."""
-    key = (id(task), shape, extra)
+    key = (id(task), shape, extra, episodes)
     if key not in _cohorts:
-        _cohorts[key] = Cohort(task, shape, extra)
+        _cohorts[key] = Cohort(task, shape, extra, episodes)
     return _cohorts[key]

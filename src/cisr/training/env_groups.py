@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cisr.cmdp.gymnasium import Env, InducedCMDPs, concerns_all
+from cisr.cmdp.answers import concerns_all
+from cisr.cmdp.gymnasium import Env, InducedCMDPs
 from cisr.cmdp.rules import Step
 from cisr.core.errors import described
 from cisr.core.intervention import Intervention
@@ -43,6 +44,7 @@ class EnvGroups:
         task: Task,
         students: Sequence[StudentSpec],
         interventions: Sequence[Intervention],
+        n_envs: int,
         observation: ObservationSpec,
         errors: list[Breakdown | None],
         watch: Watch,
@@ -52,7 +54,7 @@ class EnvGroups:
         self._interventions = interventions
         self._errors = errors
         self._watch = watch
-        self._n_envs = students[0].config.n_envs
+        self._n_envs = n_envs
         self._observation = observation
         self.reached: np.ndarray
         """What students saw after the last step, before restarts, (S, E, ...); zeros for those who have failed."""
@@ -95,11 +97,12 @@ class EnvGroups:
             truncated=np.zeros(shape, bool),
             rescued=np.zeros(shape, bool),
             failed=np.zeros(shape, bool),
+            driven=np.zeros(shape),
             outcomes=np.zeros((*shape, len(self._task.outcomes) - 1), bool),
         )
         self.reached = np.zeros_like(observations)
         for members, cmdp in self._groups:
-            step = cmdp.step(actions[members].ravel())
+            step = cmdp.step(actions[members].reshape(-1, *actions.shape[2:]))
             self._watch.rest()
             for field, part in zip(whole, step, strict=True):
                 field[members] = part.reshape(len(members), self._n_envs, *part.shape[1:])

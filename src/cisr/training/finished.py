@@ -11,13 +11,13 @@ from cisr.training.records import Transcript
 log = logging.getLogger(__name__)
 
 
-def nobody_finished(transcripts: Sequence[Transcript]) -> str:
+AGAIN = "Mend it and run the same again: students that broke down are tried again."
+
+
+def nobody_finished(transcripts: Sequence[Transcript], mend: str = AGAIN) -> str:
     """Why there is no result, in the words of the first error."""
     first = next((t.error for t in transcripts if t.error is not None), "no student was trained")
-    return (
-        f"None of {len(transcripts)} students finished. The first error: {first.rstrip('.')}. Mend it and run the same "
-        f"again: students that broke down are tried again."
-    )
+    return f"None of {len(transcripts)} students finished. The first error: {first.rstrip('.')}. {mend}"
 
 
 def check_finished(transcripts: Sequence[Transcript]) -> None:

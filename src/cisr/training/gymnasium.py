@@ -10,82 +10,67 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-from cisr.cmdp.answers import check_environment
 from cisr.cmdp.episodes import EpisodeLog, Sums, total
 from cisr.cmdp.preflight import check_state_functions
-from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task
 from cisr.students.config import StudentConfig
-from cisr.students.distributions import Categorical
+from cisr.students.distributions import Distribution
 from cisr.students.networks import ObservationSpec
+from cisr.students.normalisation import Perceived
 from cisr.students.ppo import Learner, Rollout
 from cisr.students.program import program_for
 from cisr.students.student import Student
-from cisr.training.backend import Backend
+from cisr.system.compilation import set_up_jax
 from cisr.training.env_groups import EnvGroups
+from cisr.training.own_students import Class, OwnStudents, configs_of
 from cisr.training.records import Batch, Checkpoint, Event, Progress, TrainingSetup
+from cisr.training.spaces import specs_of
 from cisr.training.watch import NO_WATCH, Watch
 
 
-def specs_of(task: Task) -> tuple[ObservationSpec, Categorical]:
-    """What students of the task see and do; complains about spaces that they cannot handle."""
-    env = task.make_env()
-    check_environment(env)
-    seen, done = env.observation_space, env.action_space
-    env.close()
-    if not isinstance(done, gymnasium.spaces.Discrete) or done.start != 0:
-        raise ConfigError(f"Task '{task.name}' has the action space {done}: students act in Discrete(n) spaces from 0.")
-    if isinstance(seen, gymnasium.spaces.Discrete) and seen.start == 0:
-        return ObservationSpec(shape=(), n_values=int(seen.n)), Categorical(int(done.n))
-    if isinstance(seen, gymnasium.spaces.Box):
-        return ObservationSpec(shape=seen.shape), Categorical(int(done.n))
-    raise ConfigError(
-        f"Task '{task.name}' has the observation space {seen}: students see Box or Discrete(n) spaces; "
-        f"wrap the environment in gymnasium.wrappers.FlattenObservation."
-    )
-
-
-def student_on(task: Task, config: StudentConfig, params: Mapping[str, Any]) -> Student:
+def student_on(task: Task, config: StudentConfig, params: Mapping[str, Any], statistics: Mapping[str, Any]) -> Student:
     """A student with these weights, to act in the task's environment."""
     observation, distribution = specs_of(task)
-    return Student(config, observation, distribution.n_actions, params)
+    return Student(config, observation, distribution, params, statistics)
 
 
 def train(
     setup: TrainingSetup, batch: Batch, checkpoint: Checkpoint | None = None, watch: Watch = NO_WATCH
 ) -> Iterator[Event]:
     """Teach a batch from the start or from a checkpoint; the events are what happens, in order."""
+    set_up_jax()
     check_state_functions(setup.task, lambda: watch.over(None))
     return GymnasiumBackend(setup, batch, watch).run(checkpoint)
 
 
-class GymnasiumBackend(Backend):
+class GymnasiumBackend(OwnStudents):
     def __init__(self, setup: TrainingSetup, batch: Batch, watch: Watch) -> None:
         self.watch = watch
         watch.over(None)
-        self.observation, distribution = specs_of(setup.task)
+        self.observation, self.distribution = specs_of(setup.task)
         watch.rest()
         program = program_for(
-            batch.students[0].config.shape, self.observation, distribution, len(setup.task.constraints)
+            configs_of(batch)[0].shape, self.observation, self.distribution, len(setup.task.constraints)
         )
         super().__init__(setup, batch, program)
 
     def _train(
-        self, unit: int, learners: Learner, interventions: Sequence[Intervention]
-    ) -> Generator[Event, None, tuple[Learner, list[Sums]]]:
-        envs = self._envs(interventions)
+        self, unit: int, learners: Class, interventions: Sequence[Intervention]
+    ) -> Generator[Event, None, tuple[Class, list[Sums]]]:
+        envs, now = self._envs(interventions, self.config.n_envs), learners.learners
         logs: list[EpisodeLog] = []
         for number in range(self.config.rounds_per_unit):
-            learners, log = yield from self._best_response(learners, envs, f"unit {unit} round {number}")
+            now, log = yield from self._best_response(now, envs, f"unit {unit} round {number}")
             logs.append(log)
         envs.close()
-        return learners, [
+        return learners._replace(learners=now), [
             total(self.task, [episode for log in logs for episode in log.closed[k]])._replace(
-                failures=sum(log.failures[k] for log in logs), rescues=sum(log.rescues[k] for log in logs)
+                failures=sum(log.failures[k] for log in logs),
+                rescues=sum(log.rescues[k] for log in logs),
+                driven=sum(log.driven[k] for log in logs),
             )
             for k in range(len(self.students))
         ]
@@ -98,8 +83,12 @@ class GymnasiumBackend(Backend):
         seeds, shuffles = self._seeds("act", name), self._seeds("shuffle", name)
         log = EpisodeLog(self.task, len(self.students), config.n_envs)
         observations = envs.start(name)
+        nothing = np.zeros((len(self.students), config.n_envs), np.float32)
+        learners, now = self._perceive(learners, observations, None, None, nothing)
         for number in range(config.updates_per_round):
-            rollout = self._rollout(learners, envs, observations, log, seeds, number * config.n_steps)
+            learners, now, rollout = self._rollout(
+                learners, envs, observations, now, log, seeds, number * config.n_steps
+            )
             learners = self.program.update(learners, rollout, self.hypers, shuffles, number)
             yield Progress(config.n_envs * config.n_steps * self.errors.count(None))
         log.close()
@@ -115,45 +104,62 @@ class GymnasiumBackend(Backend):
         learners: Learner,
         envs: EnvGroups,
         observations: np.ndarray,
+        now: Perceived,
         log: EpisodeLog,
         seeds: np.ndarray,
         draws: int,
-    ) -> Rollout:
-        """`n_steps` in every environment; `observations` (S, E, ...) moves on to where the next rollout starts."""
+    ) -> tuple[Learner, Perceived, Rollout]:
+        """`n_steps` in every environment; `observations` (S, E, ...) and what students perceive of them (`now`) move on
+        to where the next rollout starts, and so do the learners' statistics."""
         config, n = self.config, len(self.students)
-        rollout = empty_rollout(n, config, self.observation, len(self.task.constraints))
+        rollout = empty_rollout(n, config, self.observation, self.distribution, len(self.task.constraints))
         for t in range(config.n_steps):
-            acts = self.program.act(learners, observations, seeds, draws + t, False)
+            acts = self.program.act(learners, now.observations, seeds, draws + t, False)
             actions = np.asarray(acts.actions)
-            rollout.observations[:, t] = observations
+            rollout.observations[:, t] = now.observations
             rollout.actions[:, t] = actions
             rollout.log_probs[:, t] = acts.log_probs
             rollout.values[:, t] = acts.values
-            step = envs.step(actions, observations)
+            step = envs.step(self.distribution.in_space(actions), observations)
             log.add(step)
-            rollout.rewards[:, t] = step.reward
+            ends = step.terminated | step.truncated
+            learners, now = self._perceive(learners, observations, step.reward, ends, now.returns)
+            rollout.rewards[:, t] = now.rewards
             rollout.costs[:, t] = step.costs
-            rollout.ends[:, t] = step.terminated | step.truncated
+            rollout.ends[:, t] = ends
             if config.bootstrap_time_limit and step.truncated.any():
-                beyond = self.program.value(learners, envs.reached)
+                beyond = self.program.value(learners, self.program.see(learners, envs.reached))
                 rollout.end_values[:, t] = np.where(step.truncated, beyond, 0.0)
-        return rollout._replace(last_values=self.program.value(learners, observations))
+        return learners, now, rollout._replace(last_values=self.program.value(learners, now.observations))
+
+    def _perceive(
+        self,
+        learners: Learner,
+        observations: np.ndarray,
+        rewards: np.ndarray | None,
+        ends: np.ndarray | None,
+        returns: Any,
+    ) -> tuple[Learner, Perceived]:
+        """What arrived, as students have it, and the learners with their statistics moved on."""
+        statistics, now = self.program.perceive(
+            learners.statistics, observations, rewards, ends, returns, self.hypers.gamma
+        )
+        return learners._replace(statistics=statistics), now
 
     def _play(
-        self, learners: Learner, intervention: Intervention, name: str, violation_score: float
+        self, learners: Class, intervention: Intervention, name: str, violation_score: float
     ) -> list[tuple[Sums, tuple[int, ...] | None]]:
-        envs = self._envs([intervention] * len(self.students))
+        n_envs, budget = self._deployment_size(self.config.n_envs)
+        envs = self._envs([intervention] * len(self.students), n_envs)
         seeds = self._seeds("act", name)
-        budget = -(-self.task.training.deployment_steps // self.config.n_envs)
-        log = EpisodeLog(
-            self.task, len(self.students), self.config.n_envs, budget=budget, violation_score=violation_score
-        )
+        log = EpisodeLog(self.task, len(self.students), n_envs, budget=budget, violation_score=violation_score)
         observations = envs.start(name)
         for t in range(budget + self.task.horizon_under(intervention)):
             if t >= budget and not (log.running() & [error is None for error in self.errors]).any():
                 break
-            acts = self.program.act(learners, observations, seeds, t, self.config.deterministic)
-            log.add(envs.step(np.asarray(acts.actions), observations))
+            seen = self.program.see(learners.learners, observations)
+            acts = self.program.act(learners.learners, seen, seeds, t, self.config.deterministic)
+            log.add(envs.step(self.distribution.in_space(np.asarray(acts.actions)), observations))
         envs.close()
         played = [total(self.task, episodes) for episodes in log.closed]
         for k, error in enumerate(self.errors):
@@ -161,16 +167,19 @@ class GymnasiumBackend(Backend):
                 played[k] = played[k]._replace(failures=log.failures[k])
         return [(sums, None) for sums in played]
 
-    def _envs(self, interventions: Sequence[Intervention]) -> EnvGroups:
-        return EnvGroups(self.task, self.students, interventions, self.observation, self.errors, self.watch)
+    def _envs(self, interventions: Sequence[Intervention], n_envs: int) -> EnvGroups:
+        return EnvGroups(self.task, self.students, interventions, n_envs, self.observation, self.errors, self.watch)
 
 
-def empty_rollout(n: int, config: StudentConfig, observation: ObservationSpec, m: int) -> Rollout:
+def empty_rollout(
+    n: int, config: StudentConfig, observation: ObservationSpec, distribution: Distribution, m: int
+) -> Rollout:
     """Buffers for n students, to be filled by the host."""
     shape = (n, config.n_steps, config.n_envs)
+    perceived = np.float32 if config.normalize_observations else observation.dtype
     return Rollout(
-        observations=np.zeros((*shape, *observation.shape), observation.dtype),
-        actions=np.zeros(shape, np.int32),
+        observations=np.zeros((*shape, *observation.shape), perceived),
+        actions=np.zeros((*shape, *distribution.shape), distribution.dtype),
         log_probs=np.zeros(shape, np.float32),
         values=np.zeros(shape, np.float32),
         rewards=np.zeros(shape, np.float32),

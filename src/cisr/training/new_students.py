@@ -5,11 +5,12 @@ from __future__ import annotations
 from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy
-from cisr.students.config import Population, StudentConfig, students_of
+from cisr.students.config import Population
+from cisr.students.kinds import AnyStudent, students_of
 from cisr.training.records import StudentSpec
 
 
-def student_config(task: Task, seed: int, name: str) -> StudentConfig:
+def student_config(task: Task, seed: int, name: str) -> AnyStudent:
     """The settings of one student: the task's, or drawn from its population."""
     students = students_of(task)
     return students.draw(generator(seed, name, "population")) if isinstance(students, Population) else students

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 from cisr.core.errors import CisrError
 from cisr.training.watch import SharedWatch, shared_page
-from cisr.training.worker import receive, send
+from cisr.training.worker import pickles, receive, send
 
 LOOK_EVERY = 0.5
 """Seconds between looks at processes that may be gone, or take too long."""
@@ -94,10 +95,6 @@ class Child:
             raise CisrError(cannot_start(error.strerror or str(error))) from error
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         return _alive(self._process)
 
@@ -106,9 +103,26 @@ class Child:
         with contextlib.suppress(BrokenPipeError):  # it has died: its messages end
             send(self._process.stdin, message)
 
+    def write(self, data: bytes) -> None:
+        """Messages that somebody else has pickled."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
     def messages(self) -> Iterator[Any]:
         """What it says, until it is gone."""
         return receive(_LastWords(self._process))
+
+    def pass_on(self, heard: queue.SimpleQueue[Any]) -> None:
+        """The same into a queue, for a thread; None at the end."""
+        for message in self.messages():
+            heard.put(message)
+        heard.put(None)
+
+    def pickles(self) -> Iterator[bytes]:
+        """The same, for somebody else to load."""
+        return pickles(_LastWords(self._process))
 
     def kill(self) -> str:
         """End it, with the processes that its environments have started, also where it has died already; returns what

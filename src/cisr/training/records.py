@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +11,13 @@ import numpy as np
 from cisr.core.callback import ProgressEvent
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy, Observation, Stage
-from cisr.students.config import StudentConfig
+from cisr.students.kinds import AnyStudent
+
+
+def total(counts: Sequence[int | None]) -> int | None:
+    """The sum of what was counted; None where some of it is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,50 +26,59 @@ class StudentSpec:
 
     name: str
     policy: CurriculumPolicy
-    config: StudentConfig
+    config: AnyStudent
     seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """How a frozen policy did, under one intervention or on its own."""
+    """How a frozen policy did, under one intervention or on its own. What a student elsewhere did not tell is None."""
 
     under: str
     """The intervention in force; `none` for the task itself."""
-    steps: int
-    episodes: int
+    steps: int | None
+    episodes: int | None
     mean_return: float
     score: float
-    """The mean return; in M_0 an episode with a rescue or a failure counts −2·T_0·R_max instead, T_0 its horizon."""
-    failures: int
-    rescues: int
+    """The mean return; in M_0 an episode with a rescue or a failure counts −2·T_0·R_max instead, T_0 its horizon. Of a
+    student elsewhere, what was told."""
+    failures: int | None
+    rescues: int | None
     outcomes: Mapping[str, float]
-    """Rate of each of the task's outcomes."""
+    """Rate of each of the task's outcomes, as far as they are known."""
+    driven: int = 0
+    """Steps that controllers drove, on top of the students' own; stores made before there were drives say nothing."""
     visits: tuple[int, ...] | None = None
     """Steps spent on each of a finite task's observations, where the backend counts them."""
 
     @property
-    def success(self) -> float:
-        return self.outcomes["success"]
+    def success(self) -> float | None:
+        return self.outcomes.get("success")
+
+    @property
+    def failures_per_episode(self) -> float | None:
+        return None if self.failures is None or not self.episodes else self.failures / self.episodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLog:
-    """One interaction unit of one student, as the teacher may see it."""
+    """One interaction unit of one student, as the teacher may see it. What a student elsewhere did not tell is None."""
 
     unit: int
     """1 … N_s"""
     intervention: str
-    steps: int
-    episodes: int
+    steps: int | None
+    episodes: int | None
     mean_return: float
-    success: float
+    success: float | None
     violation: float
     """Rescues beyond the tolerance, as the mean over episodes."""
-    rescues: int
-    failures: int
+    rescues: int | None
+    failures: int | None
     multipliers: tuple[float, ...]
-    """λ after the unit, one for each of the task's constraints."""
+    """λ after the unit, one for each of the task's constraints; empty where the student's learner is not ours."""
+    driven: int = 0
+    """Steps that controllers drove, on top of the student's own."""
     deployment: Deployment | None = None
     """The paper's periodic deployment in M, for analysis only."""
     evaluation: Deployment | None = None
@@ -71,14 +86,19 @@ class UnitLog:
     seconds: float = field(default=0.0, compare=False)
 
     @property
-    def total_rescues(self) -> int:
+    def total_rescues(self) -> int | None:
         """With those of the evaluation."""
-        return self.rescues + (self.evaluation.rescues if self.evaluation else 0)
+        return total([self.rescues, *([self.evaluation.rescues] if self.evaluation else [])])
 
     @property
-    def total_failures(self) -> int:
+    def total_driven(self) -> int:
+        """With those of the evaluation."""
+        return self.driven + (self.evaluation.driven if self.evaluation else 0)
+
+    @property
+    def total_failures(self) -> int | None:
         """With those of the evaluation: it comes before graduation."""
-        return self.failures + (self.evaluation.failures if self.evaluation else 0)
+        return total([self.failures, *([self.evaluation.failures] if self.evaluation else [])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +108,7 @@ class Transcript:
     name: str
     curriculum: Mapping[str, Any]
     """The curriculum policy, as JSON."""
-    config: StudentConfig
+    config: AnyStudent
     seed: int
     units: tuple[UnitLog, ...]
     deployment: Deployment | None = None
@@ -109,13 +129,18 @@ class Transcript:
 
     @property
     def training_failures(self) -> int | None:
-        """None where nobody knows: the process that trained the student died in the middle of a unit."""
-        broken = self.failures_when_broken
-        return None if broken is None else broken + sum(unit.total_failures for unit in self.units)
+        """None where nobody knows: the process that trained the student died in the middle of a unit, or a student
+        elsewhere did not tell."""
+        return total([self.failures_when_broken, *(unit.total_failures for unit in self.units)])
 
     @property
-    def rescues(self) -> int:
-        return sum(unit.total_rescues for unit in self.units)
+    def rescues(self) -> int | None:
+        return total([unit.total_rescues for unit in self.units])
+
+    @property
+    def driven(self) -> int:
+        """Steps that controllers drove."""
+        return sum(unit.total_driven for unit in self.units)
 
 
 def default_observe(unit: UnitLog) -> Observation:
@@ -137,10 +162,15 @@ def charged_score(max_reward: float) -> Callable[[Transcript], float]:
 
     def score(transcript: Transcript) -> float:
         deployment = transcript.deployment
-        assert deployment is not None
+        assert deployment is not None and deployment.failures is not None and deployment.episodes is not None
         return deployment.score - max_reward * deployment.failures / deployment.episodes
 
     return score
+
+
+BackendName = Literal["gymnasium", "compiled", "sb3", "elsewhere"]
+"""Where experience comes from, and who learns from it: our students on either kind of environment, Stable-Baselines3's
+on Gymnasium's, or somebody whom cisr does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +178,13 @@ class TrainingSetup:
     """What all students of a classroom have in common."""
 
     task: Task
-    backend: Literal["gymnasium", "compiled"] = "gymnasium"
-    """Where experience comes from."""
+    backend: BackendName = "gymnasium"
     evaluate_under: str = "none"
     """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
     deploy_each_unit: bool = False
     """Also deploy in M after each unit, for analysis; this is not safe."""
+    episodes: int | None = None
+    """Of a deployment, for each student; None for those that begin within the task's `deployment_steps`."""
     observe: Callable[[UnitLog], Any] = default_observe
 
 

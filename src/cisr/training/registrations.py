@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cloudpickle
+
+from cisr.core.libraries import GYMNASIUM
+
+if GYMNASIUM:
+    import gymnasium
 
 FOUND_ANYWHERE = ("gymnasium.", "cisr.")
 """Where the entry points lie that every process has registered."""
@@ -24,10 +28,6 @@ class Registrations(NamedTuple):
 
     def register(self) -> None:
         """Make them known here, where they are not yet."""
-        if not self.specs:
-            return
-        import gymnasium
-
         for data in self.specs:
             with contextlib.suppress(Exception):  # if it is needed, Gymnasium says that it does not know it
                 spec = pickle.loads(data)
@@ -36,11 +36,8 @@ class Registrations(NamedTuple):
 
 def registrations() -> Registrations:
     """Those of this process that another one may lack."""
-    gymnasium: Any = sys.modules.get("gymnasium")
-    if gymnasium is None:
-        return Registrations(())
     specs = []
-    for spec in gymnasium.registry.values():
+    for spec in gymnasium.registry.values() if GYMNASIUM else ():
         if not str(spec.entry_point).startswith(FOUND_ANYWHERE):
             with contextlib.suppress(Exception):
                 specs.append(cloudpickle.dumps(spec))

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from numbers import Real
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, NamedTuple
 
 from cisr.core.checks import shown
@@ -107,9 +107,7 @@ class Alarm(Watch):
             self._before = signal.signal(signal.SIGALRM, self._ring)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._heard:
             self.rest()
             signal.signal(signal.SIGALRM, self._before)

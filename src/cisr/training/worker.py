@@ -18,13 +18,13 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 import cloudpickle
 
-from cisr.core.errors import CisrError, ConfigError, described
-from cisr.system.compilation import is_out_of_memory, set_up_jax
+from cisr.core.errors import CisrError, ConfigError, described, is_out_of_memory
+from cisr.students.config import StudentConfig
 from cisr.training.records import Batch, Checkpoint, Event, TrainingSetup
 from cisr.training.registrations import Registrations, registrations
 from cisr.training.watch import NO_WATCH, SharedWatch, Watch
@@ -133,19 +133,25 @@ def _write(stream: IO[bytes], message: Any) -> None:
 
 def receive(stream: Stream) -> Iterator[Any]:
     """Messages until the stream ends; one that cannot be read here is Broken."""
-    while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
-        (length,) = _LENGTH.unpack(header)
-        data = stream.read(length)
-        if len(data) < length:  # the sender died in the middle of a message
-            return
-        message = _loaded(data)
+    for data in pickles(stream):
+        message = loaded(data)
         if isinstance(message, Registrations):
             message.register()
         else:
             yield message
 
 
-def _loaded(data: bytes) -> Any:
+def pickles(stream: Stream) -> Iterator[bytes]:
+    """The same messages, for somebody else to load."""
+    while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
+        (length,) = _LENGTH.unpack(header)
+        data = stream.read(length)
+        if len(data) < length:  # the sender died in the middle of a message
+            return
+        yield data
+
+
+def loaded(data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except Exception as error:  # the user's own classes may do anything when they are loaded
@@ -158,7 +164,6 @@ def events_of(job: Job, watch: Watch = NO_WATCH) -> Iterator[Event]:
     assert job.setup is not None
     try:
         backend = importlib.import_module(f"cisr.training.{job.setup.backend}")  # brings in jax: only workers need it
-        set_up_jax()
         yield from backend.train(job.setup, job.batch, job.checkpoint, watch)
     except Exception as error:
         if is_out_of_memory(error):  # no student is to blame, and none has failed
@@ -171,7 +176,9 @@ def events_of(job: Job, watch: Watch = NO_WATCH) -> Iterator[Event]:
 def out_of_memory(batch: Batch, error: Exception) -> str:
     """What was asked, what happened, and how to mend it."""
     n, config = len(batch.students), batch.students[0].config
-    shape = f"{type(config.network).__name__} networks, {config.n_envs} environments × {config.n_steps} steps each"
+    shape = str(config)
+    if isinstance(config, StudentConfig):
+        shape = f"{type(config.network).__name__} networks, {config.n_envs} environments × {config.n_steps} steps each"
     said = textwrap.shorten(str(error) or type(error).__name__, 120, placeholder=" ...").rstrip(".")
     smaller = (
         f"make a new store with smaller batches: --store NEW --batch {n // 2}"
@@ -184,45 +191,54 @@ def out_of_memory(batch: Batch, error: Exception) -> str:
     )
 
 
+def tell_xla(flags: Sequence[str]) -> None:
+    """Beside what it is told already. XLA listens once in a process, before JAX has found its devices."""
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags]).strip()
+
+
 def main(page: int) -> None:
     """`page` is the descriptor of the memory on which the classroom looks how long environments take."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the classroom decides when to stop
     watch = SharedWatch(page)
     inbox, outbox = own_channels()
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(inbox, messages), daemon=True).start()
-    _tell(outbox, Ready())
+    threading.Thread(target=listen, args=(inbox, messages), daemon=True).start()
+    tell(outbox, Ready())
     setup: TrainingSetup | Broken | None = None
     at_first: int | None = None  # bytes of memory after the first unit
     while True:
         message = messages.get()
         if isinstance(message, TrainingSetup | Broken):
             setup = message
+            if isinstance(setup, TrainingSetup) and setup.backend == "compiled":
+                tell_xla(setup.task.training.xla_flags)
             continue
         if isinstance(setup, Broken):
-            _tell(outbox, setup)
+            tell(outbox, setup)
             continue
         try:
             for event in events_of(message._replace(setup=setup), watch):
-                _tell(outbox, event)
+                tell(outbox, event)
                 if isinstance(event, Checkpoint):
                     messages.get()
                     at_first = at_first or resident_bytes()
                     if resident_bytes() - at_first > MOST_GROWTH:
-                        _tell(outbox, Grown())
+                        tell(outbox, Grown())
                         os._exit(0)
         except BaseException as error:  # whatever it is, it is the user's: nobody else ends a worker by an error
-            _tell(outbox, broken_by(error))
+            tell(outbox, broken_by(error))
 
 
-def _tell(outbox: IO[bytes], message: Any) -> None:
+def tell(outbox: IO[bytes], message: Any) -> None:
+    """To the process that started this one, or go."""
     try:
         send(outbox, message)
     except OSError:  # there is nobody to hear it, or an environment has closed what is not its own
         os._exit(1)
 
 
-def _listen(stream: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
+def listen(stream: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
+    """To the process that started this one, and go with it."""
     try:
         for message in receive(stream):
             messages.put(message)

@@ -10,15 +10,15 @@ from rich.text import Text
 
 from cisr.auditing.exact import ExactAudit
 from cisr.auditing.report import AuditReport
+from cisr.experiments.guidance import SURVIVING
+from cisr.view.terminal import plain_table
 from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
 COLOURS = {"certified": "green", "refuted": "red", "not refuted": "yellow", "not audited": "yellow"}
 
 
 def verdict_table(report: AuditReport) -> Table:
-    table = Table(title=f"What the interventions of {report.task} guarantee", title_justify="left")
-    for column in VERDICT:
-        table.add_column(column, overflow="fold")
+    table = plain_table(f"What the interventions of {report.task} guarantee", VERDICT)
     for verdict in report.verdicts:
         name, status, *reasons = verdict_in_words(verdict.to_json())
         table.add_row(name, Text(status, COLOURS[verdict.status]), *reasons)
@@ -26,15 +26,9 @@ def verdict_table(report: AuditReport) -> Table:
 
 
 def numbers_table(exact: ExactAudit) -> Table:
-    table = Table(
-        title=f"Exact numbers: {exact.n_states:,} states, {exact.n_actions} actions, {exact.horizon} steps",
-        title_justify="left",
-    )
-    columns = (
-        "intervention", "highest P(failure)", "best return ≤", "price ≥", "P(failure) once alone ≤", "by Prop. 1 ≤",
-    )  # fmt: skip
-    for column in columns:
-        table.add_column(column, justify="left" if column == columns[0] else "right")
+    title = f"Exact numbers: {exact.n_states:,} states, {exact.n_actions} actions, {exact.horizon} steps"
+    numbers = ("highest P(failure)", "best return ≤", "price ≥", "P(failure) once alone ≤", "by Prop. 1 ≤")
+    table = plain_table(title, ["intervention"], numbers)
     for one in exact.interventions:
         n = one.numbers
         if n is None:
@@ -50,9 +44,10 @@ def task_line(exact: ExactAudit) -> str:
     if n is None:
         return exact.numbers_note
     never = "every policy may fail" if n.best_return_never_failing is None else f"{n.best_return_never_failing:.3f}"
+    hopeless = f" No policy can succeed: where getting to the horizon is a success, write {SURVIVING}."
     return (
         f"In the task itself, over {exact.horizon} steps: best return of any policy {n.best_return:.3f}, "
-        f"of policies that never fail {never}; best success {n.best_success:.3f}."
+        f"of policies that never fail {never}; best success {n.best_success:.3f}.{hopeless * (n.best_success == 0)}"
     )
 
 
@@ -62,18 +57,12 @@ def attack_table(report: AuditReport) -> Table | None:
     if not attacked:
         return None
     confidence = attacked[0][1].confidence
-    table = Table(title="Attacks by frozen attackers", title_justify="left")
-    for column in ("intervention", "attacker", "episodes", "failures", f"failures per episode ≤ ({confidence:.0%})"):
-        table.add_column(column, justify="left" if column in ("intervention", "attacker") else "right")
+    numbers = ("episodes", "failures", f"failures per episode ≤ ({confidence:.0%})")
+    table = plain_table("Attacks by frozen attackers", ["intervention", "attacker"], numbers)
     for name, falsification in attacked:
         for attack in falsification.attacks:
-            table.add_row(
-                name,
-                attack.attacker,
-                f"{attack.episodes:,}",
-                f"{attack.failures:,}",
-                f"{attack.upper_bound:.3g}",
-            )
+            figures = (f"{attack.episodes:,}", f"{attack.failures:,}", f"{attack.upper_bound:.3g}")
+            table.add_row(name, attack.attacker, *figures)
     return table
 
 

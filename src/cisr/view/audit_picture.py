@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch
 
 from cisr.auditing.exact import ExactAudit, InterventionAudit
-from cisr.cmdp.finite import JudgedModel, judge, model_of
+from cisr.cmdp.finite import judge, model_of
+from cisr.cmdp.induced import JudgedModel
 from cisr.core.errors import ConfigError
-from cisr.core.model import FiniteModel
 from cisr.core.task import Task
 from cisr.system.files import writing
 from cisr.view.grids import INK, TRIGGER, WATER, Grid, centre, paint, zone_grid
@@ -27,9 +27,9 @@ ACROSS = 4
 STARTS = ("starts in danger", "starts in the trigger set")
 
 
-def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteModel | None = None) -> None:
+def audit_map(task: Task, audit: ExactAudit, path: Path | str) -> None:
     """Draw a finite grid world's audit into a PNG; its states are [tile number], counted line by line."""
-    model = model or model_of(task)
+    model = model_of(task)
     if model is None or task.appearance.floor_plan is None:
         raise ConfigError(f"Task '{task.name}' has no floor plan and model: a map can be drawn only of a grid world.")
     plan: list[str] = task.appearance.floor_plan["rows"]
@@ -53,7 +53,9 @@ def audit_map(task: Task, audit: ExactAudit, path: Path | str, *, model: FiniteM
 
 def _panel(axes: Axes, task: Task, judged: JudgedModel, plan: list[str], one: InterventionAudit) -> None:
     states = judged.model.states
-    grid = zone_grid(_title(one), plan, set(states[task.intervention(one.name).triggered(states), 0]), one.name)
+    each = [np.full(len(states), action) for action in range(judged.model.n_actions)]  # asked where actions are judged
+    zone = np.any([task.intervention(one.name).triggered(states, action) for action in each], axis=0)
+    grid = zone_grid(_title(one), plan, set(states[zone, 0]), one.name)
     dangerous = set(states[judged.dangerous, 0])
     grid = replace(grid, fills=[WATER if k in dangerous else fill for k, fill in enumerate(grid.fills)])
     paint(axes, grid)

@@ -8,14 +8,13 @@ from statistics import median
 from rich.table import Table
 
 from cisr.experiments.bench.throughput import BASELINES, Throughput
+from cisr.view.terminal import plain_table
 
 
 def throughput_table(found: Throughput) -> Table:
-    table = Table(title="Median over turns [lowest, highest]", title_justify="left")
     baselines = [backend for backend in found.rates if backend in BASELINES]
-    table.add_column("backend")
-    for column in ("steps/s", *(f"times {baseline}" for baseline in baselines)):
-        table.add_column(column, justify="right")
+    numbers = ("steps/s", *(f"times {baseline}" for baseline in baselines))
+    table = plain_table("Median over turns [lowest, highest]", ["backend"], numbers)
     for backend, rates in found.rates.items():
         ratios = [found.ratios.get(f"{backend}/{baseline}") for baseline in baselines]
         table.add_row(backend, _spread(rates, ",.0f"), *("–" if r is None else _spread(r, ".2f") for r in ratios))

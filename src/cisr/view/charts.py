@@ -14,7 +14,7 @@ from cisr.experiments.statistics import Estimate
 from cisr.training import Transcript, UnitLog
 from cisr.view.plots import COLOURS, DANGER, UNTAUGHT, padded
 from cisr.view.svg import Frame, cross, dot, element, rect, segment, short, svg, text
-from cisr.view.words import in_words, interval, missing, several
+from cisr.view.words import fixed, in_words, interval, missing, several
 
 HEIGHT = 20
 """Of a bar or of a policy."""
@@ -130,6 +130,31 @@ def beliefs(policies: Sequence[BelievedPolicy]) -> Markup:
     return svg(frame.width, frame.height, parts, title)
 
 
+class Lines(NamedTuple):
+    """Students of a timeline."""
+
+    groups: dict[str, list[Transcript]]
+    shown: int
+    students: int
+
+    def __str__(self) -> str:
+        if self.shown == self.students:
+            return f"each of {several(self.students, 'student')}"
+        return f"{self.shown} of {self.students:,} students, those in training first; the report has all"
+
+
+def lines(groups: Mapping[str, Sequence[Transcript]], most: int | None) -> Lines:
+    """The students of a timeline, `most` of them: those in training first, then who finished or failed last."""
+    students = [t for group in groups.values() for t in group]
+    if most is None or len(students) <= most:
+        return Lines({label: list(group) for label, group in groups.items()}, len(students), len(students))
+    ended = [bool(t.deployment or t.error) + 2 * (not t.units) for t in students]
+    order = sorted(range(len(students)), key=lambda k: (ended[k], -k))
+    chosen = {students[k].name for k in order[:most]}
+    kept = {label: [t for t in group if t.name in chosen] for label, group in groups.items()}
+    return Lines({label: group for label, group in kept.items() if group}, most, len(students))
+
+
 def timeline(groups: Mapping[str, Sequence[Transcript]], colours: Mapping[str, str], n_units: int) -> Markup:
     """A cell for each unit of each student, in the colour of its intervention; a bar where a student started over."""
     met = {unit.intervention for students in groups.values() for student in students for unit in student.units}
@@ -138,10 +163,10 @@ def timeline(groups: Mapping[str, Sequence[Transcript]], colours: Mapping[str, s
     height, gap = (LARGE, LARGE_GAP) if n_students <= MANY or unclear else (SMALL, SMALL_GAP)
     left = 16 + 6.6 * min(max(map(len, groups), default=0), 30)
     cell = min(52.0, 640 / max(n_units, 1))
+    every = 1 if n_units <= 20 else 5 * -(-n_units // 100)
     parts = [
         text(left + (unit - 0.5) * cell, 14, unit, anchor="middle", fill="#444")
-        for unit in range(1, n_units + 1)
-        if n_units <= 20 or unit % 5 == 0 or unit == 1
+        for unit in sorted({1, *range(every, n_units + 1, every)} if n_units else ())
     ]
     y = 20.0
     for label, students in groups.items():
@@ -164,7 +189,7 @@ def _unit(
     begun_anew = unit.unit in student.fresh_starts
     hover = (
         f"{student.name}, unit {unit.unit}: {unit.intervention}; return {unit.mean_return:.3g}, "
-        f"violation {unit.violation:.3g}, {unit.rescues:,} rescues, {unit.failures:,} failures"
+        f"violation {unit.violation:.3g}, {fixed(unit.rescues, 0)} rescues, {fixed(unit.failures, 0)} failures"
     )
     if unit.evaluation is not None:
         hover += f"; tried in M_0: return {unit.evaluation.mean_return:.3g}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from cisr.core.rewinds import read_rewind
 from cisr.experiments.publications import published_teachers
+from cisr.tasks import SB3
 from cisr.tasks.entry import EXPLORER
 from cisr.view.contents import ComparisonRecord, Contents, Group, ReproductionRecord, StudyRecord
 
@@ -18,8 +19,10 @@ TEACHERS = {"TopTwo": "top-two", "GPUCB": "gp-ucb", "RandomSearch": "random"}
 def commands(contents: Contents) -> str:
     reproduced = contents.reproduction
     lines = [_reproduce(contents, reproduced)] if reproduced else []
-    lines += [_train(contents, s) for s in contents.studies if not (reproduced and s.name in reproduced.searches)]
-    lines += [_compare(contents, record) for record in contents.comparisons]
+    search = _ask if contents.settings.get("backend") == "elsewhere" else _train
+    lines += [search(contents, s) for s in contents.studies if not (reproduced and s.name in reproduced.searches)]
+    elsewhere = contents.settings.get("backend") == "elsewhere"
+    lines += [(_ask_compared if elsewhere else _compare)(contents, record) for record in contents.comparisons]
     return "\n".join(lines)
 
 
@@ -29,11 +32,30 @@ def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
     return _line(contents, words, record.pooled.run)
 
 
-def _train(contents: Contents, study: StudyRecord) -> str:
-    words: list[object] = ["cisr", "train", *_task(contents)]
+def _ask(contents: Contents, study: StudyRecord) -> str:
+    """The rest is what rigs say of it."""
+    words: list[object] = ["cisr", "ask", contents.source, "--task", contents.settings.get("task")]
+    if contents.settings.get("scale") == "own":
+        words += ["--interventions", ",".join(contents.own_interventions)]
+    words += ["--units", contents.n_units, *_search(study), "--seed", study.run["seed"]]
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def _ask_compared(contents: Contents, record: ComparisonRecord) -> str:
+    labels = ",".join(g.label if by_name(contents, g) else f"{g.label}.json" for g in record.groups)
+    words: list[object] = ["cisr", "ask", contents.source, "--compare", labels, "--seed", record.run["seed"]]
+    words += ["--students", max(len(group.students) for group in record.groups)]
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def _search(study: StudyRecord) -> list[object]:
     initial = min(int(study.run.get("initial policies", study.n_initial)), len(study.rounds))
-    words += ["--initial", initial, "--rounds", len(study.rounds) - initial]
-    words += ["--students", max(map(len, study.classes), default=1)]
+    counts = ["--initial", initial, "--rounds", len(study.rounds) - initial]
+    return [*counts, "--students", max(map(len, study.classes), default=1)]
+
+
+def _train(contents: Contents, study: StudyRecord) -> str:
+    words: list[object] = ["cisr", "train", *_task(contents), *_search(study)]
     words += ["--at-once", study.run.get("policies at once", 1)]
     if "patience" in study.run:
         words += ["--patience", study.run["patience"]]
@@ -59,7 +81,8 @@ def _task(contents: Contents) -> tuple[str, ...]:
     task, scale = str(contents.settings.get("task")), str(contents.settings.get("scale"))
     student = contents.settings.get("student")
     if scale == "own":
-        return ("package.module:task", *(["--student", EXPLORER] if student == EXPLORER else []))
+        named = student == EXPLORER or str(student).startswith(SB3)
+        return ("package.module:task", *(["--student", str(student)] if named else []))
     return (task, "--scale", scale, *(["--student", student] if student else []))
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup
 
+from cisr.experiments import guidance
 from cisr.experiments.comparison import measure_groups
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.reproduced import told_apart
 from cisr.experiments.trajectories import Trajectory
 from cisr.view import grids, svg
-from cisr.view.charts import Bar, bars, legend, timeline
+from cisr.view.charts import Bar, bars, legend, lines, timeline
 from cisr.view.contents import ComparisonRecord, Contents, ReproductionRecord
 from cisr.view.plots import Groups, learning_curves, training_curves
 from cisr.view.rendering import render
+from cisr.view.replay import kept_players
 from cisr.view.state_plot import episodes_plot, lines_in_words
 from cisr.view.tables import Table, comparison_table, differences_table, reproduction_table
 from cisr.view.words import deployed_in_words, in_words
@@ -25,7 +28,7 @@ def comparison_section(contents: Contents, record: ComparisonRecord) -> Markup:
     groups = {group.label: group.students for group in record.groups}
     tables = {
         "summary": comparison_table([group.row for group in record.groups], record.name),
-        "differences": _differences(against_the_others(measure_groups(groups)), record.name),
+        "differences": _differences(contents, record, lambda: _against_the_others(_frozen(measure_groups(groups)))),
         "pooled": None,
     }
     return _section(contents, record, paper=None, **tables)
@@ -39,14 +42,32 @@ def reproduction_section(contents: Contents, record: ReproductionRecord) -> Mark
         "summary": reproduction_table(
             record.rows, pooled, repetitions=record.repetitions, students=record.students, ours=record.ours
         ),
-        "differences": _differences(told_apart(record.rows), "reproduction"),
+        "differences": _differences(contents, record.pooled, lambda: told_apart(record.rows)),
         "pooled": comparison_table(pooled, "pooled"),
     }
     return _section(contents, record.pooled, paper=record, **tables)
 
 
-def _differences(found: Sequence[Difference], name: str) -> Table | None:
-    return differences_table(found, f"{name}-differences") if found else None
+def _differences(
+    contents: Contents, record: ComparisonRecord, test: Callable[[], Sequence[Difference]]
+) -> Table | str | None:
+    """A live page does not test while students are in training."""
+    if contents.live and any(t.deployment is None and t.error is None for g in record.groups for t in g.students):
+        return "later"
+    return differences_table(found, f"{record.name}-differences") if (found := test()) else None
+
+
+Frozen = tuple[tuple[str, tuple[tuple[str, tuple[float, ...]], ...]], ...]
+
+
+def _frozen(measured: Mapping[str, Mapping[str, Sequence[float]]]) -> Frozen:
+    return tuple((what, tuple((k, tuple(v)) for k, v in groups.items())) for what, groups in measured.items())
+
+
+@lru_cache(maxsize=8)
+def _against_the_others(measured: Frozen) -> tuple[Difference, ...]:
+    """With 1,000 students it takes seconds: not again for the same numbers."""
+    return against_the_others({what: {k: list(v) for k, v in groups} for what, groups in measured})
 
 
 def _section(contents: Contents, record: ComparisonRecord, **tables: Any) -> Markup:
@@ -56,13 +77,16 @@ def _section(contents: Contents, record: ComparisonRecord, **tables: Any) -> Mar
     students = [t for group in groups.values() for t in group]
     met = {unit.intervention for t in students for unit in t.units}
     learning, where = learning_curves(groups, colours)
+    shown = lines(groups, contents.most_lines)
     training = [Bar(g.label, colours[g.label], g.row.training_failures, g.row.unknown_failures) for g in record.groups]
     deployed = [Bar(g.label, colours[g.label], g.row.deployment_failures) for g in record.groups]
     return render(
         "comparison.html",
         **tables,
         **_whereabouts(contents, groups),
+        players=[one for g in record.groups for one in kept_players(contents, g, record.run["deployed under"])],
         groups=groups,
+        guidance=guidance.of_comparison(groups, contents.definition),
         deployed=deployed_in_words(record.run["deployed under"]),
         unfinished=sum(t.deployment is None and t.error is None for t in students),
         curricula=[(label, in_words(one)) for group in record.groups for label, one in group.curricula.items()],
@@ -75,8 +99,9 @@ def _section(contents: Contents, record: ComparisonRecord, **tables: Any) -> Mar
         learning=[svg.drawn(plot) for plot in learning],
         where=where,
         training=[svg.drawn(plot) for plot in training_curves(groups, colours, contents.constraints)],
-        n_students=len(students),
-        timeline=timeline(groups, colours, contents.n_units),
+        n_lines=shown.shown,
+        whose=str(shown),
+        timeline=timeline(shown.groups, colours, contents.n_units),
         fresh_starts=any(t.fresh_starts for t in students),
     )
 

@@ -75,7 +75,8 @@ class StudyRecord:
     classes: tuple[tuple[Transcript, ...], ...]
     """The students of each round."""
     found: Mapping[str, Any] | None
-    """What the study found, once it is over."""
+    """What the study found; None before it is over, unless its teacher was asked what it believes by now."""
+    over: bool
 
     @property
     def students(self) -> tuple[Transcript, ...]:
@@ -128,6 +129,9 @@ class Contents:
     """The quick audit as the store keeps it; empty where there was none."""
     trajectories: Mapping[str, Sequence[Mapping[str, Any]]]
     """By student: episodes as JSON, see `cisr.experiments.trajectories.Trajectory`."""
+    live: bool = False
+    """Whether it is shown again and again while students are in training: what would take long is cut or left for
+    later."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -140,17 +144,28 @@ class Contents:
         return (*(t for study in self.studies for t in study.students), *compared)
 
     @property
+    def most_lines(self) -> int | None:
+        """Students that a timeline shows at most."""
+        return 60 if self.live else None
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """The numbers of the task."""
+        definition: Mapping[str, Any] = self.settings.get("definition", {})
+        return definition
+
+    @property
     def n_units(self) -> int:
-        return int(self.settings.get("definition", {}).get("n_units", 0))
+        return int(self.definition.get("n_units", 0))
 
     @property
     def constraints(self) -> Sequence[str]:
-        constraints: Sequence[str] = self.settings.get("definition", {}).get("constraints", ("failures", "rescues"))
+        constraints: Sequence[str] = self.definition.get("constraints", ("failures", "rescues"))
         return constraints
 
     @property
     def own_interventions(self) -> tuple[str, ...]:
-        return _own(self.settings)
+        return interventions_of(self.settings)
 
     @property
     def interventions(self) -> tuple[str, ...]:
@@ -173,11 +188,12 @@ def read(path: Path) -> Contents:
         return contents_of(store, path.name)
 
 
-def contents_of(store: Store, source: str) -> Contents:
+def contents_of(store: Store, source: str, transcripts: Sequence[Transcript] | None = None) -> Contents:
+    """`transcripts` are those of the store, where they are known already."""
     settings, runs = store.settings(), store.runs()
     rounds = {name: tuple(past) for name in runs if (past := store.trials(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
-    for transcript in store.transcripts():
+    for transcript in store.transcripts() if transcripts is None else transcripts:
         owner = owner_of(transcript.name)
         label = transcript.name.removeprefix(owner + "/").rpartition("/")[0]
         owned.setdefault(owner, {}).setdefault(label, []).append(transcript)
@@ -189,6 +205,7 @@ def contents_of(store: Store, source: str) -> Contents:
             rounds=tried,
             classes=tuple(tuple(owned.get(name, {}).get(f"{k:03d}", ())) for k in range(len(tried))),
             found=found.get(name),
+            over=name in found,
         )
         for name, tried in rounds.items()
     ]
@@ -196,7 +213,7 @@ def contents_of(store: Store, source: str) -> Contents:
     repetitions, searches = (reproduced["repetitions"], reproduced["searches"]) if reproduced else ([], [])
     studies.sort(key=lambda study: searches.index(study.name) if study.name in searches else len(searches))
     comparisons = [
-        _comparison(name, runs[name], groups, _own(settings), store.curricula(name))
+        _comparison(name, runs[name], groups, interventions_of(settings), store.curricula(name))
         for name, groups in owned.items()
         if name not in rounds and name not in repetitions
     ]
@@ -212,7 +229,7 @@ def contents_of(store: Store, source: str) -> Contents:
     )
 
 
-def _own(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def interventions_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The interventions that the task itself lists."""
     listed = settings.get("definition", {}).get("interventions", [])
     return tuple(one if isinstance(one, str) else one[0] for one in listed)  # earlier stores list their numbers too

@@ -30,7 +30,7 @@ def draw(
     frame: np.ndarray | None = None,
 ) -> None:
     """Write a PNG; `intervention` need be given only where it is not one of the task's. A `frame` that the environment
-    drew (see `last_frame`) is shown beside the segment."""
+    drew (see `counterexamples.last_frames`) is shown beside the segment."""
     episode, plan = counterexample.episode, task.appearance.floor_plan
     under = intervention or task.intervention(counterexample.intervention)
     figure = Figure(figsize=(6.4, 7.2) if plan else (11.0, 4.8) if frame is not None else (7.2, 4.8))
@@ -71,7 +71,8 @@ def _segments(episode: Episode) -> tuple[list[np.ndarray], list[tuple[np.ndarray
 
 def _draw_on_map(axes: Axes, plan: list[str], intervention: Intervention, episode: Episode) -> None:
     tiles = np.arange(sum(map(len, plan)))[:, None]  # a state is [tile number]
-    grid = zone_grid("", plan, set(np.flatnonzero(intervention.triggered(tiles))), intervention.name)
+    zone = np.zeros(len(tiles), bool) if intervention.judges_actions else intervention.triggered(tiles)
+    grid = zone_grid("", plan, set(np.flatnonzero(zone)), intervention.name)
     paint(axes, grid)
     states, kinds = [episode.start], ["start"]
     for step in episode.steps:

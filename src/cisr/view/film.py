@@ -17,26 +17,29 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import get_data_path
 from PIL import Image, ImageDraw, ImageFont
 
 from cisr.core.errors import ConfigError, described
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.task import Task
+from cisr.experiments.comparison import median_student
 from cisr.experiments.playing import PlayedStep, by_student, episode_seed, play
 from cisr.store import Store
 from cisr.store.load_student import StoredStudent, stored_student
-from cisr.students.student import Student
+from cisr.students.kinds import Actor
 from cisr.system.files import writing
 from cisr.training import STEP_TIMEOUT, Transcript
 from cisr.training.apart import play_apart
 from cisr.view.plots import DANGER
 from cisr.view.words import end_in_words
 
-if TYPE_CHECKING:
+if GYMNASIUM:
     import gymnasium
+    from gymnasium.error import DependencyNotInstalled
 
 SUFFIXES = (".gif", ".mp4")
 CELL_WIDTH, CAPTION = 320, 40
@@ -69,7 +72,7 @@ class Scene(NamedTuple):
     """A student's episode, that can be played again and again."""
 
     task: Task
-    student: Student
+    student: Actor
     seed: int
     number: int
     under: str
@@ -81,7 +84,7 @@ class Scene(NamedTuple):
 
     def frames(self, every: int) -> Iterator[Frame]:
         """A frame every so many steps and one at the end."""
-        env = _filmed(self.task)
+        env = filmed(self.task)
         for number, step in enumerate(self.steps(env)):
             if number % every == 0 or step.outcome is not None:
                 drawn: Any = env.render()
@@ -107,7 +110,7 @@ def check_kind_of_film(path: Path) -> None:
 
 
 def _try(task: Task, tell: object) -> None:
-    _filmed(task).close()
+    filmed(task).close()
 
 
 def film(
@@ -136,7 +139,7 @@ def film(
 
 
 def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: int, under: str, tell: object) -> None:
-    env = _filmed(task)
+    env = filmed(task)
     usual = env.metadata.get("render_fps", FRAMES_PER_SECOND)
     env.close()
     every = max(1, round(usual / FRAMES_PER_SECOND))
@@ -160,12 +163,6 @@ def _shoot(task: Task, cast: Sequence[Star], path: Path, n_episodes: int, seed: 
 
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     write(frames(), path, usual / every)
-
-
-def median_student(group: Sequence[Transcript]) -> str | None:
-    """The name of the student in the middle, by return in deployment; None where nobody has finished."""
-    ranked = sorted((t.deployment.mean_return, t.name) for t in group if t.deployment is not None)
-    return ranked[len(ranked) // 2][1] if ranked else None
 
 
 def compose(labels: Sequence[tuple[str, str]], cells: Sequence[Frame], task: Task) -> Image.Image:
@@ -195,19 +192,19 @@ def _said(frame: Frame, task: Task) -> tuple[str, str]:
     return end_in_words(outcome, frame.step, frame.last.total), ink
 
 
-def _filmed(task: Task) -> gymnasium.Env[Any, Any]:
+def filmed(task: Task) -> gymnasium.Env[Any, Any]:
     """An environment that draws itself."""
-    from gymnasium.error import DependencyNotInstalled
-
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory: no display is needed
     try:
         env = task.make_env(render_mode="rgb_array")
         env.reset(seed=0)
         env.render()
-    except DependencyNotInstalled as error:
-        raise ConfigError(f"Task '{task.name}' needs pygame to draw itself: install pygame-ce ({error}).") from error
     except Exception as error:
-        raise ConfigError(f"Task '{task.name}' does not draw itself as rgb_array: {described(error)}.") from error
+        if GYMNASIUM and isinstance(error, DependencyNotInstalled):
+            why = f"needs pygame to draw itself: install pygame-ce ({error})"
+        else:
+            why = f"does not draw itself as rgb_array: {described(error)}"
+        raise ConfigError(f"Task '{task.name}' {why}.") from error
     return env
 
 

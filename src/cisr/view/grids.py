@@ -86,8 +86,14 @@ def shade(share: float) -> str:
 
 
 def drawn(grid: Grid, size: float = 22) -> Markup:
-    """For the page: dangers are framed and waved, start and goal carry their letters."""
-    parts, k = [text(1, 14, grid.title, font_weight="600")], 0
+    """For the page, with its title."""
+    parts = [text(1, 14, grid.title, font_weight="600"), tiles(grid, size)]
+    return svg(max(size * grid.width + 2, 7.4 * len(grid.title)), size * len(grid.plan) + 24, parts, grid.title)
+
+
+def tiles(grid: Grid, size: float = 22) -> Markup:
+    """Dangers are framed and waved, start and goal carry their letters."""
+    parts, k = [], 0
     for i, letters in enumerate(grid.plan):
         for j, letter in enumerate(letters):
             x, y = 1 + j * size, 22 + i * size
@@ -99,7 +105,13 @@ def drawn(grid: Grid, size: float = 22) -> Markup:
                 at = (x + size / 2, y + size / 2 + 4)
                 parts.append(text(*at, letter, anchor="middle", font_weight="700", **halo))
             k += 1
-    return svg(max(size * grid.width + 2, 7.4 * len(grid.title)), size * len(grid.plan) + 24, parts, grid.title)
+    return Markup().join(parts)
+
+
+def middle(grid: Grid, tile: int, size: float = 22) -> tuple[float, float]:
+    """Where `drawn` has the middle of a tile."""
+    row, column = divmod(tile, grid.width)
+    return 1 + (column + 0.5) * size, 22 + (row + 0.5) * size
 
 
 def scale(most: float) -> Markup:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import blake2s
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -13,47 +14,69 @@ from cisr.core.errors import ConfigError
 from cisr.experiments.comparison import titled
 from cisr.store.meaning import making_sense_of
 from cisr.store.place import real_path
+from cisr.store.runs import PLANNED
 from cisr.system.files import check_targets, write_text
+from cisr.training.records import total
 from cisr.view import grids, svg
 from cisr.view.commands import by_name, commands
 from cisr.view.comparison_section import comparison_section, reproduction_section
 from cisr.view.contents import Contents, read
 from cisr.view.plots import UNTAUGHT
 from cisr.view.rendering import render
+from cisr.view.replay import replay_section
 from cisr.view.state_plot import episodes_plot, lines_in_words
 from cisr.view.study_section import study_section
-from cisr.view.words import VERDICT, promises, verdict_in_words
+from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
 MARKS = {"certified": "✓", "refuted": "✗"}
-ELSEWHERE = ("floor plan", "state plot", "student settings", "code")
+ELSEWHERE = ("floor plan", "state plot", "student settings", "code", PLANNED)
 """Settings that the page shows in another form, or that are too long to read."""
 
 
-def write_page(store: Path, out: Path | None = None) -> Path:
-    """Write the report on a store, by default beside it; returns where."""
+def write_page(store: Path, out: Path | None = None, *, replay: bool = False, task: str | None = None) -> Path:
+    """Write the report on a store, by default beside it; returns where.
+
+    With `replay`, students of its comparisons are played once more, to be stepped through; `task` is the user's own,
+    where it is not built in.
+    """
     real_path(store)  # complains about what can be no store
     target = out or store.with_suffix(".html")
     if target.resolve() == store.resolve():
         raise ConfigError(f"The report would replace the store {store}: give another path with --out.")
     check_targets({"--out": target})
     contents = read(store)
+    more = [Section("Replay", replay_section(store, contents, task))] if replay else []
     with making_sense_of(f"The store {store}"):
-        text = page(contents)
+        text = page(contents, more)
     write_text(target, text)
     return target
 
 
-def page(contents: Contents) -> str:
+def page(contents: Contents, more: Sequence[Section] = ()) -> str:
+    parts = [*sections(contents), *more]
+    return render("page.html", title=title(contents), lead=lead(contents), sections=parts) + "\n"
+
+
+def title(contents: Contents) -> str:
     settings = contents.settings
     task = settings.get("task")
-    title = titled(task, settings["scale"], settings.get("student")) if task else contents.source
-    return render("page.html", title=title, lead=_lead(contents), sections=_sections(contents)) + "\n"
+    return titled(task, settings["scale"], settings.get("student")) if task else contents.source
 
 
-def _sections(contents: Contents) -> list[tuple[str, Markup]]:
-    """Headings and texts, those that have something to say."""
+class Section(NamedTuple):
+    heading: str
+    text: Markup
+
+    @property
+    def key(self) -> str:
+        """The same wherever it stands on the page, and whatever it says."""
+        return f"part-{blake2s(self.heading.encode(errors='replace'), digest_size=4).hexdigest()}"
+
+
+def sections(contents: Contents) -> list[Section]:
+    """Those that have something to say."""
     settings = contents.settings
-    sections = []
+    sections: list[tuple[str, Markup]] = []
     if contents.reproduction:
         sections.append(("Reproduction", reproduction_section(contents, contents.reproduction)))
     for record in contents.comparisons:
@@ -72,7 +95,7 @@ def _sections(contents: Contents) -> list[tuple[str, Markup]]:
         sections.append(("Students that failed", render("failed.html", failed=failed)))
     if contents.students:
         sections.append(("To run it again", _again(contents)))
-    return sections
+    return [Section(*section) for section in sections]
 
 
 def safety_section(audit: Mapping[str, Any]) -> Markup:
@@ -103,7 +126,8 @@ def _lines(state_plot: Mapping[str, Any], colours: Mapping[str, str]) -> Markup:
     return render("where.html", drawn=drawn, grids=False, lines=lines_in_words(state_plot))
 
 
-def _lead(contents: Contents) -> str:
+def lead(contents: Contents) -> str:
+    """How many students, and how often they failed."""
     students = contents.students
     if not students:
         return f"The store {contents.source} holds no students yet: there is nothing to report."
@@ -117,20 +141,22 @@ def _lead(contents: Contents) -> str:
     for where, alone in (("under interventions", False), ("without any", True)):
         there = [(failures, steps) for under, failures, steps in trained if (under == "none") == alone]
         if there:
-            failures, steps = (sum(column) for column in zip(*there, strict=True))
-            said += f" {failures:,} failures in training in {steps:,} steps {where}."
+            failures, steps = (total(column) for column in zip(*there, strict=True))
+            said += f" {fixed(failures, 0)} failures in training in {fixed(steps, 0)} steps {where}."
     broken = [t.failures_when_broken for t in students if t.error is not None]
     if broken:
         known, unknown = sum(n for n in broken if n is not None), broken.count(None)
         said += f" In units that an error ended: {known:,} failures"
         said += f", and those of {unknown} students that nobody knows." if unknown else "."
+    if contents.settings.get("backend") == "compiled":
+        said += " Trained and deployed on the task's compiled environment, not on Gymnasium's."
     return f"{said} From the store {contents.source}."
 
 
 def _again(contents: Contents) -> Markup:
     settings = {**contents.settings, **{f"run {name}": run for name, run in contents.runs.items()}}
     made = settings.pop("made with", {})
-    configs = {json.dumps(t.config.to_json(), sort_keys=True): t.config.to_json() for t in contents.students}
+    configs = list({repr(t.config): t.config for t in contents.students}.values())
     population = "" if len(configs) == 1 else f" (first of {len(configs)}, drawn from a population)"
     groups = [group for record in contents.comparisons for group in record.groups if not by_name(contents, group)]
     return render(
@@ -140,7 +166,7 @@ def _again(contents: Contents) -> Markup:
         made=made.items(),
         settings=[(name, _plain(value)) for name, value in sorted(settings.items()) if name not in ELSEWHERE],
         whose=f"Settings of a student{population}",
-        student=json.dumps(next(iter(configs.values())), indent=2),
+        student=json.dumps(configs[0].to_json(), indent=2),
     )
 
 

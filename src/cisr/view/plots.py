@@ -76,14 +76,13 @@ def palette(names: Iterable[str]) -> dict[str, str]:
     return {**{name: COLOURS[k % len(COLOURS)] for k, name in enumerate(others)}, "none": UNTAUGHT}
 
 
-def padded(values: Iterable[float], *, least: float = 1e-9) -> tuple[float, float]:
+def padded(values: Iterable[float]) -> tuple[float, float]:
     """A range that shows all finite values with some air; one unit around a single value."""
     finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
-    if high - low < least:
-        air = 0.5 if low == 0 else abs(low) * 0.5
-        return low - air, high + air
     air = 0.05 * (high - low)
+    if high - low < 1e-9:
+        air = 0.5 if low == 0 else abs(low) * 0.5
     return low - air, high + air
 
 
@@ -136,7 +135,7 @@ def learning_curves(groups: Groups, colours: Mapping[str, str]) -> tuple[list[Pl
     logs = [unit for students in groups.values() for t in students for unit in t.units]
     deployed = bool(logs) and all(unit.deployment is not None for unit in logs)
 
-    def success(unit: UnitLog) -> float:
+    def success(unit: UnitLog) -> float | None:
         return unit.deployment.success if deployed and unit.deployment else unit.success
 
     def mean_return(unit: UnitLog) -> float:

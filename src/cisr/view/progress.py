@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import (
@@ -19,13 +18,30 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cisr.auditing.progress import AuditProgress
+from cisr.auditing.play import AuditProgress
 from cisr.core.callback import Callback, ProgressEvent
-from cisr.training import BatchProgress, Checkpoint, Graduation, Transcript
+from cisr.students.kinds import steps_per_unit
+from cisr.training import Abandonment, BatchProgress, Checkpoint, Graduation, Transcript
 from cisr.training import Progress as Steps
 
 QUIET_SECONDS = 30.0
 RATE_WINDOW = 20.0
+
+
+class Lines:
+    """Of progress, now and then, where there is no terminal to draw a bar on."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        return not self._console.is_terminal and time.monotonic() - self._last >= QUIET_SECONDS
+
+    def say(self, line: str) -> None:
+        self._last = time.monotonic()
+        self._console.print(line, soft_wrap=True, highlight=False)
 
 
 class Meter:
@@ -40,10 +56,11 @@ class Meter:
         self._begun: dict[tuple[str, str], float] = {}  # by part and batch: units since its last checkpoint
         self._note = ""
         self._recent: deque[tuple[float, int]] = deque()
-        self._began = self._last_line = 0.0
+        self._began = 0.0
+        self._lines = Lines(console)
         self._done_before = 0
         columns = (
-            TextColumn("{task.appearance.description}", markup=False),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("units · {task.fields[rate]} · left"),
@@ -54,15 +71,14 @@ class Meter:
         self._id = self._bar.add_task(title, total=self._total, rate="", note="")
 
     def __enter__(self) -> Meter:
-        self._began = self._last_line = time.monotonic()
+        self._began = time.monotonic()
+        self._lines = Lines(self._console)
         self._done_before = sum(self._done.values())
         if self._console.is_terminal:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._bar.stop()
 
@@ -80,7 +96,7 @@ class Meter:
         batch, event = heard.batch, heard.event
         now = time.monotonic()
         if isinstance(event, Steps):
-            units = event.steps / batch.students[0].config.steps_per_unit
+            units = event.steps / steps_per_unit(batch.students[0].config)
             self._begun[part, batch.name] = self._begun.get((part, batch.name), 0.0) + units
             self._recent.append((now, event.steps))
             while self._recent and now - self._recent[0][0] > RATE_WINDOW:
@@ -96,11 +112,9 @@ class Meter:
         window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)
         rate = f"{sum(steps for _, steps in self._recent) / window:,.0f} steps/s"
         self._bar.update(self._id, completed=reached, rate=rate, note=self._note)
-        if not self._console.is_terminal and now - self._last_line >= QUIET_SECONDS:
-            self._last_line = now
+        if self._lines.due:
             parts = (f"{done} of {self._total} units", rate, self._left(now, reached), self._note)
-            line = f"{self._title}: {', '.join(part for part in parts if part)}"
-            self._console.print(line, soft_wrap=True, highlight=False)
+            self._lines.say(f"{self._title}: {', '.join(part for part in parts if part)}")
 
     def _left(self, now: float, reached: float) -> str:
         """Time left, from what was done in this run alone."""
@@ -114,21 +128,40 @@ class Meter:
 @contextmanager
 def counting(console: Console, title: str) -> Iterator[Callback]:
     """For work without a known end: shows what an audit does and its steps so far."""
-    taken, last_line = 0, time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.appearance.description}", markup=False), TimeElapsedColumn())
+    taken, lines = 0, Lines(console)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(title)
 
     def count(heard: ProgressEvent) -> None:
-        nonlocal taken, last_line
+        nonlocal taken
         if not isinstance(heard, AuditProgress):
             return
         taken += heard.steps
         line = f"{title}: {heard.intervention}: {heard.attacker}, {taken:,} steps"
         bar.update(task, description=line)
-        if not console.is_terminal and time.monotonic() - last_line >= QUIET_SECONDS:
-            last_line = time.monotonic()
-            console.print(line, soft_wrap=True, highlight=False)
+        if lines.due:
+            lines.say(line)
+
+    with bar:
+        yield count
+
+
+@contextmanager
+def counting_students(console: Console, title: str, n: int) -> Iterator[Callback]:
+    """For work that is done with each of n students once: shows how many it is done with."""
+    done, lines = 0, Lines(console)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(title, total=n)
+
+    def count(heard: ProgressEvent) -> None:
+        nonlocal done
+        if isinstance(heard, BatchProgress) and isinstance(heard.event, Graduation | Abandonment):
+            done += len(heard.batch.students)
+            bar.update(task, completed=done)
+            if lines.due:
+                lines.say(f"{title}: {done} of {n}")
 
     with bar:
         yield count

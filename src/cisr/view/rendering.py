@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from cisr.view.tables import csv_row, latex_row
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -19,8 +17,6 @@ def render(template: str, **values: Any) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     loader = PackageLoader("cisr.view")
     made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     made.filters |= {"latex_row": latex_row, "csv_row": csv_row}

@@ -8,9 +8,11 @@ from statistics import fmean
 
 from markupsafe import Markup
 
+from cisr.experiments import guidance
 from cisr.teachers import Belief
 from cisr.training import Transcript
-from cisr.view.charts import MOST_POLICIES, BelievedPolicy, beliefs, key, legend, timeline
+from cisr.training.records import total
+from cisr.view.charts import MOST_POLICIES, BelievedPolicy, beliefs, key, legend, lines, timeline
 from cisr.view.contents import Contents, StudyRecord
 from cisr.view.plots import COLOURS, DANGER, DASHED, Band, Dot, Line, Plot, around, padded
 from cisr.view.rendering import render
@@ -25,7 +27,7 @@ def study_section(contents: Contents, study: StudyRecord) -> Markup:
     students, colours, found = study.students, contents.colours(), believed(study)
     failures, unknown = failures_in_training(students)
     different = {json.dumps(past.parameters, sort_keys=True) for past in study.rounds}
-    classes = {f"policy {k}": members for k, members in enumerate(study.classes, 1)}
+    classes = lines({f"policy {k}": members for k, members in enumerate(study.classes, 1)}, contents.most_lines)
     met = {unit.intervention for t in students for unit in t.units}
     search = search_plot(study)
     return render(
@@ -34,7 +36,8 @@ def study_section(contents: Contents, study: StudyRecord) -> Markup:
         n_rounds=len(study.rounds),
         n_students=len(students),
         errors=sum(t.error is not None for t in students),
-        finished=study.found is not None,
+        finished=study.over,
+        guidance=guidance.of_study(students, contents.definition) if study.over else (),
         scored=deployed_in_words(study.run["deployed under"]),
         failures=missing(fixed(failures, 0), unknown),
         steps=_steps(students),
@@ -49,7 +52,8 @@ def study_section(contents: Contents, study: StudyRecord) -> Markup:
         n_policies=len(different if found else study.rounds),
         policies=policies(study, found),
         legend=legend({name: colour for name, colour in colours.items() if name in met}),
-        timeline=timeline(classes, colours, contents.n_units) if met else "",
+        whose=classes,
+        timeline=timeline(classes.groups, colours, contents.n_units) if met else "",
     )
 
 
@@ -57,10 +61,11 @@ def _steps(students: Sequence[Transcript]) -> str:
     """Where failures in training are counted: in units, and in the trials of policies that come before graduation."""
     units = [unit for t in students for unit in t.units]
     trials = [unit.evaluation for unit in units if unit.evaluation is not None]
-    said = f"in {sum(unit.steps for unit in units):,} steps of training"
+    said = f"in {fixed(total([unit.steps for unit in units]), 0)} steps of training"
     if trials:
         under = ", ".join(dict.fromkeys(trial.under for trial in trials))
-        said += f" and {sum(trial.steps for trial in trials):,} steps of trials of their last policies under {under}"
+        steps = fixed(total([trial.steps for trial in trials]), 0)
+        said += f" and {steps} steps of trials of their last policies under {under}"
     if any(t.error is not None for t in students):
         said += "; steps of units that an error ended are not counted"
     return said

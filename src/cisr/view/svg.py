@@ -144,8 +144,12 @@ class Frame:
 def drawn(plot: Plot, **size: float) -> Markup:
     """A plot of some size."""
     frame = Frame(x=plot.x, y=plot.y, **size)
+    return svg(frame.width, frame.height, [plotted(plot, frame)], plot.described or plot.title)
+
+
+def plotted(plot: Plot, frame: Frame) -> Markup:
+    """What is drawn of a plot in a frame, for figures that draw more over it."""
     parts = [text(frame.left, 16, plot.title, font_weight="600")] if plot.title else []
     parts += [frame.y_axis(plot.y_label)]
     parts += [frame.x_axis(plot.x_label, about=8 if plot.whole_x else 5, whole=plot.whole_x)]
-    parts += [frame.mark(mark) for mark in plot.marks]
-    return svg(frame.width, frame.height, parts, plot.described or plot.title)
+    return Markup().join([*parts, *(frame.mark(mark) for mark in plot.marks)])

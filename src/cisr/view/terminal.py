@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 from cisr.view.tables import Cell, Column, Table
+
+
+def plain_table(title: str, words: Sequence[str], numbers: Sequence[str] = ()) -> RichTable:
+    """A table without rows yet: columns of words, then columns of numbers."""
+    drawn = RichTable(title=title, title_justify="left")
+    for column in words:
+        drawn.add_column(column, overflow="fold")
+    for column in numbers:
+        drawn.add_column(column, justify="right")
+    return drawn
 
 
 def on_terminal(table: Table, title: str, note: str = "") -> RichTable:

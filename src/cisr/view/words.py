@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from cisr.experiments.comparison import Row
-from cisr.experiments.statistics import Estimate, Share
+from cisr.experiments.statistics import Share
 from cisr.teachers import Belief
 from cisr.training import Transcript
 
@@ -34,10 +34,6 @@ def interval(low: float | None, high: float | None, *, sign: str = "") -> str:
     if low is None or high is None:
         return ""
     return f"[{fixed(math.floor(100 * low) / 100, 2, sign=sign)}, {fixed(math.ceil(100 * high) / 100, 2, sign=sign)}]"
-
-
-def estimated(estimate: Estimate, digits: int) -> str:
-    return f"{uncertain(estimate.mean, estimate.sem, digits)} {interval(estimate.low, estimate.high)}".rstrip()
 
 
 def counted(share: Share | None) -> str:
@@ -79,8 +75,12 @@ def in_words(curriculum: Mapping[str, Any]) -> str:
         return f"{curriculum['intervention']} in every unit."
     if kind in ("switching", "patient"):
         first, *others = curriculum["interventions"]
+        while others and others[-1] == [first, *others][-2]:
+            others.pop()  # whoever has come to the last intervention stays there, whatever thresholds follow
+        if not others:
+            return f"{first} in every unit."
         said = f"Begin with {first}"
-        for name, threshold in zip(others, curriculum["thresholds"], strict=True):
+        for name, threshold in zip(others, curriculum["thresholds"][: len(others)], strict=True):
             said += (
                 f"; go on to {name} once the last unit's mean return is at least {threshold['min_return']:.2f} "
                 f"and its violation at most {threshold['max_violation']:.3f}"

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 
 import jax
 
 from cisr.core.checks import MOST_STUDENTS, check_kind, check_whole
 from cisr.core.errors import ConfigError
+from cisr.core.libraries import GYMNASIUM, installed
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task
 from cisr.experiments.bench.classroom import classroom_rate
 from cisr.experiments.bench.processes import sb3_rate
 from cisr.experiments.bench.throughput import BACKENDS, BASELINES, Throughput
 from cisr.experiments.bench.work import Work
-from cisr.students.config import student_of
+from cisr.students.kinds import student_of
 from cisr.system.compilation import accelerator_bytes
 from cisr.training.classroom import MOST_WORKERS
+
+if GYMNASIUM:
+    from cisr.training.spaces import specs_of
 
 STUDENTS_FOR_A_CORE, STUDENTS_FOR_AN_ACCELERATOR = 4, 256
 MOST_REPETITIONS, LONGEST = 1_000, 86_400.0
@@ -54,8 +57,6 @@ def bench(
     if not measured:
         raise ConfigError(" ".join(reasons.values()) or "There is no backend to measure: name at least one.")
     if measured != ["compiled"]:
-        from cisr.training.gymnasium import specs_of  # brings in gymnasium
-
         specs_of(task)  # what is wrong with its environment is said before anything is started
     for reason in reasons.values():
         say(reason)
@@ -120,8 +121,8 @@ def _why_not(task: Task, backend: str) -> str | None:
     """Why a backend cannot be measured here, as a line for the user."""
     if backend == "compiled":
         return f"compiled: left out, task '{task.name}' has no JAX environment." if task.jax_env is None else None
-    if find_spec("gymnasium") is None:
+    if not GYMNASIUM:
         return f"{backend}: left out, gymnasium is not installed (pip install gymnasium)."
-    if backend in BASELINES and find_spec("stable_baselines3") is None:
+    if backend in BASELINES and not installed("stable_baselines3"):
         return f"{backend}: left out with its ratios, Stable-Baselines3 is not installed: pip install 'cisr[sb3]'"
     return None

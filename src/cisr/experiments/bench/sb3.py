@@ -12,34 +12,29 @@ As a program (`main`), this is one process of the benchmark.
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import Env, spaces
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import FlattenObservation, TimeLimit, TransformObservation
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 from torch import nn
 
+from cisr.cmdp.answers import is_flattened
 from cisr.cmdp.wrapper import InducedCMDP
 from cisr.experiments.bench.work import Ready, Work
 from cisr.students.config import CNN, Network, StudentConfig
-from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
+from cisr.students.networks import CONVOLUTION_GAIN, HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN, has_separate_value
 from cisr.students.ppo import ADAM_EPSILON
-from cisr.training.process import ONE_THREAD
 from cisr.training.worker import broken_by, own_channels, receive, send
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-
-
-def one_thread_per_process() -> None:
-    """Processes started after this compute on one CPU thread each, in torch and in JAX. Call it before starting any."""
-    os.environ.update(ONE_THREAD, JAX_PLATFORMS="cpu")
 
 
 class Trunk(BaseFeaturesExtractor):  # type: ignore[misc]
@@ -54,9 +49,9 @@ class Trunk(BaseFeaturesExtractor):  # type: ignore[misc]
         if isinstance(network, CNN):
             assert isinstance(observation_space, spaces.Box)
             height, width, channels = observation_space.shape
-            for filters in network.filters:
-                layers += [nn.Conv2d(channels, filters, network.kernel_size), activation()]
-                height, width, channels = height - network.kernel_size + 1, width - network.kernel_size + 1, filters
+            for filters, size, stride in network.convolutions:
+                layers += [nn.Conv2d(channels, filters, size, stride), activation()]
+                height, width, channels = (height - size) // stride + 1, (width - size) // stride + 1, filters
             features = height * width * channels
         layers.append(nn.Flatten())
         for hidden in network.hidden:
@@ -70,10 +65,19 @@ class Trunk(BaseFeaturesExtractor):  # type: ignore[misc]
 
 
 def build_ppo(config: StudentConfig, envs: VecEnv, seed: int) -> PPO:
-    """A student that has learned nothing yet, on one thread of this process."""
+    """A student that has learned nothing yet, on one thread of this process; see `normalised` for its environments."""
     torch.set_num_threads(1)
+    layers: dict[str, Any] = {"net_arch": []}  # the trunk is all there is before the two heads
+    if has_separate_value(config.network):
+        hidden = list(config.network.hidden)
+        layers = {
+            "net_arch": {"pi": hidden, "vf": hidden},
+            "activation_fn": ACTIVATIONS[config.network.activation],
+        }
+    else:
+        layers |= {"features_extractor_class": Trunk, "features_extractor_kwargs": {"network": config.network}}
     model = PPO(
-        "MlpPolicy",  # with no layers of its own (`net_arch`): the trunk is all there is before the two heads
+        "MlpPolicy",
         envs,
         learning_rate=config.learning_rate,
         n_steps=config.n_steps,
@@ -87,9 +91,7 @@ def build_ppo(config: StudentConfig, envs: VecEnv, seed: int) -> PPO:
         vf_coef=config.vf_coef,
         max_grad_norm=config.max_grad_norm,
         policy_kwargs={
-            "net_arch": [],
-            "features_extractor_class": Trunk,
-            "features_extractor_kwargs": {"network": config.network},
+            **layers,
             "ortho_init": False,
             "normalize_images": False,
             "optimizer_kwargs": {"eps": ADAM_EPSILON},
@@ -105,7 +107,9 @@ def build_ppo(config: StudentConfig, envs: VecEnv, seed: int) -> PPO:
 def initialise(policy: Any) -> None:
     """Orthogonal weights, zero biases. By hand: Stable-Baselines3 would give the convolutions the gain √2."""
     gains = [(policy.action_net, POLICY_GAIN), (policy.value_net, VALUE_GAIN)]
-    for layer in policy.features_extractor.layers:
+    own = policy.mlp_extractor
+    trunk = getattr(policy.features_extractor, "layers", ())  # a student with separate layers has none
+    for layer in (*trunk, *own.policy_net, *own.value_net):
         if isinstance(layer, nn.Conv2d):
             gains.append((layer, CONVOLUTION_GAIN))
         elif isinstance(layer, nn.Linear):
@@ -115,17 +119,32 @@ def initialise(policy: Any) -> None:
         nn.init.zeros_(layer.bias)
 
 
-def forget_optimiser(model: PPO) -> None:
-    """Knowledge transfer at a switch: the weights stay, the optimiser's moments start afresh."""
-    policy = model.policy
-    policy.optimizer = policy.optimizer_class(policy.parameters(), lr=model.lr_schedule(1.0), **policy.optimizer_kwargs)
+def normalised(config: StudentConfig, envs: VecEnv) -> VecEnv:
+    """The environments as the student sees them."""
+    if not (config.normalize_observations or config.normalize_rewards):
+        return envs
+    return VecNormalize(
+        envs, norm_obs=config.normalize_observations, norm_reward=config.normalize_rewards, gamma=config.gamma
+    )
 
 
 def environment(work: Work) -> Env[Any, Any]:
     """The induced CMDP, or the task's own environment with the same time limit."""
     if work.plain:
-        return TimeLimit(work.task.make_env(), work.task.horizon_under(work.task.intervention(work.intervention)))
-    return InducedCMDP(work.task, work.intervention)
+        limit = work.task.horizon_under(work.task.intervention(work.intervention))
+        return in_arrays(TimeLimit(work.task.make_env(), limit))
+    return in_arrays(InducedCMDP(work.task, work.intervention))
+
+
+def in_arrays(env: Env[Any, Any]) -> Env[Any, Any]:
+    """Observations as cisr's students have them: several parts in one vector, images from 0 to 1."""
+    space = env.observation_space
+    if is_flattened(space):
+        return FlattenObservation(env)
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) > 1:
+        brightness = spaces.Box(0.0, 1.0, space.shape, np.float32)
+        return TransformObservation(env, lambda image: image.astype(np.float32) / 255, brightness)
+    return env
 
 
 def main() -> None:
@@ -135,7 +154,7 @@ def main() -> None:
     try:
         work: Work = next(inbox)
         one_update = work.config.n_envs * work.config.n_steps
-        envs = DummyVecEnv([partial(environment, work) for _ in range(work.config.n_envs)])
+        envs = normalised(work.config, DummyVecEnv([partial(environment, work) for _ in range(work.config.n_envs)]))
         model = build_ppo(work.config, envs, work.seed)
         model.learn(one_update)
         send(outbox, Ready())

@@ -92,7 +92,7 @@ def read_object(reader: Reader, at: str, value: Any) -> None:
     reader.read(join(at, "class"), cls)
     direct = any(map(is_own_class, cls.__mro__[:-1])) or dataclasses.is_dataclass(value)
     if direct:
-        reader.attributes(at, state_of(value))
+        reader.attributes(at, _unseeded(cls, state_of(value)))
         for kind, content in CONTAINERS.items():
             if isinstance(value, kind):
                 plain = content(value) if kind is np.ndarray else kind(content(value))
@@ -115,7 +115,14 @@ def read_object(reader: Reader, at: str, value: Any) -> None:
         if not isinstance(part, Mapping | None):
             reader.read(join(at, "state"), part)
         elif part and not direct:
-            reader.attributes(at, {n: v for n, v in part.items() if n not in caches_of(cls)})
+            kept = {n: v for n, v in part.items() if n not in caches_of(cls)}
+            reader.attributes(at, _unseeded(cls, kept))
+
+
+def _unseeded(cls: type, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A space of Gymnasium's makes its generator when it is first sampled from: it is the same space then."""
+    is_space = any((base.__module__, base.__name__) == ("gymnasium.spaces.space", "Space") for base in cls.__mro__)
+    return {**state, "_np_random": None} if is_space and "_np_random" in state else state
 
 
 def _is_known_ufunc(value: np.ufunc) -> bool:

@@ -13,15 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.store.fingerprint.anatomy import (
-    CONTAINERS,
-    FIELDS,
-    NOT_CONTENT,
-    TRANSPARENT,
-    array,
-    join,
-    shown,
-)
+from cisr.store.fingerprint.anatomy import CONTAINERS, FIELDS, NOT_CONTENT, TRANSPARENT, array, join, shown
 from cisr.store.fingerprint.functions import read_function, read_module
 from cisr.store.fingerprint.objects import read_class, read_foreign, read_object
 from cisr.store.fingerprint.origin import is_member, is_own_class, is_own_function, origin, version

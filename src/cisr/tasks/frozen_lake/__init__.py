@@ -1,8 +1,10 @@
 """Frozen Lake as in the paper, on Gymnasium's stock `FrozenLake-v1`.
 
-A student crosses a slippery lake to a goal; falling into the water is the danger. Three interventions: SR1 and SR2 put
-the student back one step when it comes within one or two tiles of the water; HR sends it back to the start, which ends
-the episode, when it comes within one tile.
+A student crosses a slippery lake to a goal; falling into the water is the danger. The paper's interventions: SR1 and
+SR2 put the student back one step when it comes within one or two tiles of the water; HR sends it back to the start,
+which ends the episode, when it comes within one tile. One of our own, HA, judges actions: a student that is about to
+risk the water takes a safe step instead, and its episode ends. It may walk along the water, which the others keep it
+from, and so learns how to behave there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cisr.core.appearance import Appearance
-from cisr.core.intervention import Array, Intervention, Rewind, ToStart
+from cisr.core.intervention import Array, Intervention, Override, Rewind, ToStart
 from cisr.core.task import Move, Task
 from cisr.core.training import Teaching, Training
 from cisr.students.config import CNN, MLP, StudentConfig, explorer
@@ -46,7 +48,9 @@ EXPLORERS: dict[Scale, StudentConfig] = {
     "paper": explorer(PAPER_STUDENT, ent_coef=0.1, learning_rate=5e-4, clip_range_vf=0.2),
     "quick": explorer(SMALL_STUDENT, ent_coef=0.1, clip_range_vf=0.2),
 }
+PAPER_INTERVENTIONS = ("SR1", "SR2", "HR")
 PAPER_TEACHING = Teaching(
+    interventions=PAPER_INTERVENTIONS,
     n_switches=2,
     return_range=(-0.5, 5.5),
     violation_range=(0.0, 0.2),
@@ -61,7 +65,7 @@ OUR_TEACHING = Teaching(n_switches=2, n_initial=3, n_rounds=27, at_once=3)
 
 
 def lake_task(lake: Lake, horizon: int = HORIZON, **changes: Any) -> Task:
-    """A Frozen Lake task on any map; `changes` replace fields of the task."""
+    """A Frozen Lake task on any map, with the paper's interventions; `changes` replace fields of the task."""
 
     def make_env(**options: Any) -> gymnasium.Env[Any, Any]:
         from cisr.tasks.frozen_lake import environment  # brings in gymnasium, which the compiled backend does without
@@ -94,9 +98,8 @@ def lake_task(lake: Lake, horizon: int = HORIZON, **changes: Any) -> Task:
 
 
 def _floor_plan(lake: Lake) -> dict[str, Any]:
-    distances = {"SR1": 1, "SR2": 2, "HR": 1}
-    zones = {name: np.flatnonzero(lake.near_lakes(distance)).tolist() for name, distance in distances.items()}
-    return {"rows": list(lake.rows), "zones": zones}
+    zones = {"SR1": lake.near_lakes(1), "SR2": lake.near_lakes(2), "HR": lake.near_lakes(1)}
+    return {"rows": list(lake.rows), "zones": {name: np.flatnonzero(zone).tolist() for name, zone in zones.items()}}
 
 
 def _jax_env(lake: Lake) -> LakeJaxEnv:
@@ -109,6 +112,19 @@ def near(lake: Lake, distance: int) -> Callable[[Array], Array]:
     """A trigger: within a Manhattan distance of a lake."""
     zone = lake.near_lakes(distance)
     return lambda state: _look_up(zone, state)
+
+
+def hard_on_actions(lake: Lake) -> Intervention:
+    """HA: an action that may lead into a lake, at once or by leaving no safe action after it, ends the episode with a
+    safe one in its place."""
+    risky, safe = ~lake.safe_actions, lake.safe_actions.argmax(axis=-1)
+
+    def trigger(state: Array, action: Array) -> Array:
+        return state.__array_namespace__().asarray(risky)[state[..., 0], action]
+
+    return Intervention(
+        name="HA", trigger=trigger, reset=Override(lambda state, action: _look_up(safe, state), ends=True), tau=0.0
+    )
 
 
 def _on(tiles: np.ndarray) -> Callable[[Move], Array]:
@@ -126,11 +142,15 @@ def frozen_lake(scale: Scale, kind: str) -> Task:
         teaching = OUR_TEACHING if ours else PAPER_TEACHING
         description = f"The paper's 10×10 lake and search, {kind} students, 11 units of 9,216 steps."
     else:
-        teaching = replace(OUR_TEACHING, n_rounds=57, at_once=6, patience=4 if ours else None)
+        differs: dict[str, Any] = {"patience": 4} if ours else {"interventions": PAPER_INTERVENTIONS}
+        teaching = replace(OUR_TEACHING, n_rounds=57, at_once=6, **differs)
         description = f"The paper's lake, small {kind} students: a teacher in minutes."
     lake = Lake(PAPER_MAP)
-    return lake_task(
-        lake,
+    task, plan = lake_task(lake), _floor_plan(lake)
+    plan["zones"]["HA"] = np.flatnonzero(~lake.safe_actions.all(axis=-1) & lake.where("F")).tolist()
+    return replace(
+        task,
+        interventions=(*task.interventions, hard_on_actions(lake)),
         training=Training(
             n_units=11,
             student={"cnn": PAPER_STUDENT, "mlp": SMALL_STUDENT, EXPLORER: EXPLORERS[scale]}[kind],
@@ -138,7 +158,7 @@ def frozen_lake(scale: Scale, kind: str) -> Task:
             student_kind=kind,
             scale=scale,
         ),
-        appearance=Appearance(description=description, floor_plan=_floor_plan(lake)),
+        appearance=Appearance(description=description, floor_plan=plan),
     )
 
 

@@ -77,6 +77,18 @@ class Lake:
             near = near | around[2:, 1:-1] | around[:-2, 1:-1] | around[1:-1, 2:] | around[1:-1, :-2]
         return np.asarray(near.ravel() & self.where("F"))
 
+    @cached_property
+    def safe_actions(self) -> np.ndarray:
+        """Which actions never lead into a lake, however the ice lets one slip, and leave such an action to take from
+        wherever they lead, (tiles, actions) bool."""
+        dry = ~self.where("H")
+        while True:
+            safe = dry[self.destinations].all(axis=-1) & dry[:, None]
+            left = safe.any(axis=-1)
+            if (left == dry).all():
+                return np.asarray(safe)
+            dry = left
+
     @property
     def destinations(self) -> np.ndarray:
         """Where each action leads from each tile, in each of the three `WAYS`, (tiles, actions, 3)."""

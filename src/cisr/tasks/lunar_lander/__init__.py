@@ -12,8 +12,12 @@ what attackers did under it (`docs/results/lunar-lander.md`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from platform import machine
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +46,19 @@ from cisr.tasks.lunar_lander.publication import LUNAR_LANDER
 if TYPE_CHECKING:
     import gymnasium
 
+    from cisr.tasks.lunar_lander.jax_env import LanderJaxEnv
+
+log = logging.getLogger(__name__)
+
+BOX2D = find_spec("Box2D") is not None
+"""Whether Gymnasium's lander can fly here; else it is our own physics that does."""
+XLA_FLAGS = (
+    # Kernels with several results: without them every result of the physics is a kernel of its own, which computes all
+    # that leads to it anew.
+    "--xla_backend_extra_options=xla_cpu_use_multi_output_fusion",
+    # Without products that are added before they are rounded, which Box2D has none of.
+    *(["--xla_cpu_max_isa=AVX"] if machine() in ("x86_64", "AMD64") else []),
+)
 TRAINING_HORIZON, HORIZON = 500, 2_000
 SENSOR_VARIANCE = 1e-4
 
@@ -116,7 +133,17 @@ CAREFUL = (
 )
 
 
+@cache
+def _say_what_flies() -> None:
+    if not BOX2D:
+        log.warning(
+            "Box2D is not installed: lunar-lander runs on cisr's own physics, and nothing is attacked or pictured. For "
+            "Gymnasium's own: pip install 'cisr[lander]'."
+        )
+
+
 def lunar_lander(scale: Scale, kind: str) -> Task:
+    _say_what_flies()
     noisy = kind.startswith("noisy")
     variance = SENSOR_VARIANCE if noisy else 0.0
 
@@ -128,6 +155,11 @@ def lunar_lander(scale: Scale, kind: str) -> Task:
     def place_noisily(env: Any, state: np.ndarray) -> np.ndarray:
         sensed: np.ndarray = env.sense(place(env, state))
         return sensed
+
+    def jax_env() -> LanderJaxEnv:
+        from cisr.tasks.lunar_lander.jax_env import LanderJaxEnv  # brings in jax
+
+        return LanderJaxEnv(sensor_variance=variance)
 
     training = _training(scale, kind)
     n_units = training.n_units
@@ -145,6 +177,7 @@ def lunar_lander(scale: Scale, kind: str) -> Task:
         reward=reward,
         read_state=read_state,
         place=place_noisily if noisy else place,
+        jax_env=jax_env,
         constraint_form="sum",
         safe_evaluation="Funnel",
         max_reward=100.0,
@@ -173,6 +206,8 @@ def _training(scale: Scale, kind: str) -> Training:
         teaching=replace(teaching, n_rounds=2, class_size=2) if quick else teaching,
         student_kind=kind,
         scale=scale,
+        backend="gymnasium" if BOX2D else "compiled",  # the final word is Box2D's
+        xla_flags=XLA_FLAGS,
     )
 
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from cisr.core.errors import ConfigError
+from cisr.core.errors import NotInstalled
 from cisr.core.seeding import derive_seed
 
 
@@ -42,5 +42,7 @@ def make_env(sensor_variance: float, **options: Any) -> gymnasium.Env[Any, Any]:
     try:
         env = gymnasium.make("LunarLander-v3", **options).unwrapped
     except DependencyNotInstalled as error:
-        raise ConfigError("Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'.") from error
+        raise NotInstalled(
+            "Gymnasium's Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'."
+        ) from error
     return NoisySensors(env, sensor_variance) if sensor_variance else env

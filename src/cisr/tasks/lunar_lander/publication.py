@@ -5,16 +5,12 @@ from cisr.core.publication import Published, PublishedRow
 LL_A = {
     "kind": "switching",
     "interventions": ["Narrow", "Wide"],
-    "thresholds": [
-        {"min_return": 22.84, "max_violation": 3.434},
-    ],
+    "thresholds": [{"min_return": 22.84, "max_violation": 3.434}],
 }
 LL_B = {
     "kind": "switching",
     "interventions": ["Narrow", "Wide"],
-    "thresholds": [
-        {"min_return": 50.70, "max_violation": 1.032},
-    ],
+    "thresholds": [{"min_return": 50.70, "max_violation": 1.032}],
 }
 
 LUNAR_LANDER = Published(

@@ -38,14 +38,22 @@ async function copy(box, form) {
   }
 }
 
-for (const box of document.querySelectorAll("div.table")) {
-  const table = box.querySelector("table");
-  table.querySelectorAll(".sorters th").forEach((head, column) => {
-    head.querySelector("button").addEventListener("click", () => {
-      sortBy(table, column, head.getAttribute("aria-sort") === "descending" ? "ascending" : "descending");
-    });
-  });
-  for (const button of box.querySelectorAll("[data-copy]"))
-    button.addEventListener("click", () => copy(box, button.dataset.copy));
+// For a page that is drawn anew: in the order that the reader has chosen.
+function sortAgain(table) {
+  const heads = [...table.querySelectorAll(".sorters th")];
+  const column = heads.findIndex((head) => head.hasAttribute("aria-sort"));
+  if (column >= 0) sortBy(table, column, heads[column].getAttribute("aria-sort"));
 }
+
+document.addEventListener("click", ({ target }) => {
+  const box = target.closest("div.table");
+  const head = target.closest(".sorters th");
+  if (box && head) {
+    const column = [...head.parentElement.children].indexOf(head);
+    const order = head.getAttribute("aria-sort") === "descending" ? "ascending" : "descending";
+    sortBy(box.querySelector("table"), column, order);
+  } else if (box && target.closest("[data-copy]")) {
+    copy(box, target.closest("[data-copy]").dataset.copy);
+  }
+});
 document.body.dataset.ready = "yes";
