@@ -24,7 +24,7 @@ from cisr.view.live.access import Access
 from cisr.view.live.now_section import MOST_BARS, how_far
 from cisr.view.live.pace import Pace
 from cisr.view.live.replays import Replays
-from cisr.view.live.server import MOST_CONNECTIONS, Server
+from cisr.view.live.server import Server
 from cisr.view.live.site import Site
 
 
@@ -209,9 +209,11 @@ def test_a_port_that_is_taken_is_told_in_one_line(site, folder):
         Server(Site(folder, Replays()), "127.0.0.1", site.server_port)
 
 
-def test_who_does_not_read_keeps_nobody_waiting_and_connections_are_bounded(folder):
+def test_who_does_not_read_keeps_nobody_waiting_and_connections_are_bounded(folder, monkeypatch):
+    monkeypatch.setattr("cisr.view.live.server.MOST_CONNECTIONS", 8)
+    monkeypatch.setattr("cisr.view.live.server.PATIENCE", 600.0)  # nobody is let go, however slow the machine
     with serving(folder) as server, contextlib.ExitStack() as stack:
-        for _ in range(MOST_CONNECTIONS - 1):
+        for _ in range(7):
             line = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=10))
             line.sendall(f"GET {STORE} HTTP/1.0\r\nHost: localhost\r\n".encode())  # and never the end of it
         assert asked(server, "/static/page.js").status == 200
