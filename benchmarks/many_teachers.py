@@ -5,9 +5,9 @@
 
 Every teacher has the same number of students to learn from (`--students`); its curriculum is then tried on `--fresh`
 new ones, and so is each baseline, once for each teacher. One value for each teacher, so tests count teachers. The
-paper's teacher begins with 10 random policies, ours as in the task. `--patience N` has ours search curricula in which
-students start anew. With `--store FILE` whatever is stopped goes on by the same command; without it nothing is kept but
-`--json`.
+paper's teacher begins with 10 random policies, ours as in the task. `--patience N` is after how many units students
+start anew in the curricula that ours searches, where it is not to be as the task has it. With `--store FILE` whatever
+is stopped goes on by the same command; without it nothing is kept but `--json`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def studies_of(kind: str, task: Task, given: argparse.Namespace) -> list[Study]:
         raise ConfigError(f"A kind of teacher is '{kind}': give ours, paper or random.")
     usual = task.training.teaching
     teaching = replace(usual, teacher="top-two", at_once=given.at_once or usual.at_once)
-    if kind == "ours":
+    if kind == "ours" and given.patience is not None:
         teaching = replace(teaching, patience=given.patience)
     n_initial = {"ours": given.initial, "random": given.students, "paper": PAPERS_RANDOM_POLICIES}[kind]
     n_initial = min(n_initial, given.students)

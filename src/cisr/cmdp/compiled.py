@@ -226,7 +226,8 @@ class CompiledCMDP:
 
     def restart(self, params: EnvParams, envs: Envs, ended: Array, u: Array) -> Envs:
         """Begin new episodes where the last ones ended."""
-        restarted: Envs = _choose(ended, self.start(params, u), envs)
+        wanted = jnp.where(ended[:, None], u, -1.0)
+        restarted: Envs = _choose(ended, self.start(params, wanted), envs)
         return restarted
 
     def _remember(

@@ -46,7 +46,8 @@ class JaxEnv(Protocol):
     def params(self) -> EnvParams: ...
 
     def reset_env(self, u: Array, params: EnvParams) -> State:
-        """Where an episode begins, from uniforms (..., n_reset_uniforms)."""
+        """Where an episode begins, from uniforms (..., n_reset_uniforms). Where they are −1 none begins, and nobody
+        looks at the answer: an environment whose beginnings cost much may leave them out."""
 
     def step_env(self, u: Array, state: State, action: Array, params: EnvParams) -> Move:
         """One move, from uniforms (..., n_step_uniforms); `state` is the environment's own."""

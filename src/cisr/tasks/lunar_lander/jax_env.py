@@ -26,10 +26,12 @@ from cisr.tasks.lunar_lander.flight import (
     shaping,
 )
 from cisr.tasks.lunar_lander.physics.constants import LEG_DOWN
-from cisr.tasks.lunar_lander.physics.launch import LEFT, MAIN, RIGHT, fire, launched, put
-from cisr.tasks.lunar_lander.physics.step import centre, origin, step_world
-from cisr.tasks.lunar_lander.physics.terrain import N_UNIFORMS, heights
-from cisr.tasks.lunar_lander.physics.world import Body, World, pack, unpack
+from cisr.tasks.lunar_lander.physics.kernel import begin_kernel, kernels_work, step_kernel
+from cisr.tasks.lunar_lander.physics.launch import LEFT, MAIN, RIGHT, put
+from cisr.tasks.lunar_lander.physics.rows import begin_rows, by_rows, step_rows
+from cisr.tasks.lunar_lander.physics.step import centre, origin
+from cisr.tasks.lunar_lander.physics.terrain import N_UNIFORMS
+from cisr.tasks.lunar_lander.physics.world import N_NUMBERS, Body, World, pack, unpack
 
 FPS = 50
 X_CENTRE, Y_ZERO = X_SCALE, Y_SCALE / 2 + LEG_DOWN
@@ -136,20 +138,19 @@ def _body(vector: Array, start: int) -> Body:
 @jax.custom_batching.custom_vmap
 def step_packed(numbers: Array, action: Array, dispersion: Array) -> tuple[Array, Array, Array]:
     """One step of packed worlds (..., n)."""
-    shape = numbers.shape[:-1]
-    world = unpack(numbers.reshape(-1, numbers.shape[-1]))
-    d = dispersion.reshape(-1, 2)
-    stepped = step_world(world._replace(hull=fire(world.hull, action.reshape(-1), (d[:, 0], d[:, 1]))))
-    after = pack(stepped.world).reshape(*shape, -1)
-    return after, stepped.crashed.reshape(shape), stepped.asleep.reshape(shape)
+    shape = action.shape
+    given = numbers.reshape(-1, N_NUMBERS), action.reshape(-1), dispersion.reshape(-1, 2)
+    after, crashed, asleep = step_kernel(*given) if kernels_work() else by_rows(step_rows)(*given)
+    return after.reshape(*shape, -1), crashed.reshape(shape) > 0, asleep.reshape(shape) > 0
 
 
 @jax.custom_batching.custom_vmap
 def _begin(terrain: Array, force: Array) -> Array:
     """Packed worlds (..., n) after Gymnasium's first step."""
     shape = force.shape[:-1]
-    f = force.reshape(-1, 2)
-    return pack(launched(heights(terrain.reshape(-1, N_UNIFORMS)), f[:, 0], f[:, 1])).reshape(*shape, -1)
+    given = terrain.reshape(-1, N_UNIFORMS), force.reshape(-1, 2)
+    (begun,) = begin_kernel(*given) if kernels_work() else by_rows(begin_rows)(*given)
+    return begun.reshape(*shape, -1)
 
 
 # Landers are independent of each other, so mapping over another axis is asking for all at once: whatever is skipped

@@ -2,7 +2,7 @@
 
 A hull and two legs on revolute joints with motors and limits, over ten edges of terrain. Every number is an array over
 the landers (...), legs stand on an axis before these (2, ...), and nothing but sums, products, roots, sines and choices
-happens to them: the same source runs as plain XLA and can run inside one kernel.
+happens to them: the same source runs as plain XLA, inside one kernel, and on NumPy.
 
 | module | is about |
 |---|---|
@@ -14,7 +14,9 @@ happens to them: the same source runs as plain XLA and can run inside one kernel
 | `contacts`, `joints` | their constraints on velocities and positions |
 | `solver` | one step of all constraints, and falling asleep |
 | `impact` | time of impact, and the sub-steps that follow it |
-| `step` | a whole step of the world |
+| `step`, `launch` | a whole step of the world; how one begins, and engines |
+| `rows` | both as functions of plain arrays |
+| `lanes`, `kernel` | the same source taken apart into numbers of single landers, and as one kernel of a GPU |
 
 `docs/results/lander-fidelity.md` says how near this comes to Box2D, and what is left out.
 """

@@ -78,14 +78,20 @@ class World(NamedTuple):
 
 def pack(world: World) -> Array:
     """All numbers of a world in one array (..., n)."""
-    shape = world.hull.x.shape
-    return jnp.concatenate([jnp.reshape(leaf, (-1, *shape)) for leaf in jax.tree.leaves(world)]).transpose(
-        *range(1, len(shape) + 1), 0
-    )
+    return jnp.moveaxis(to_rows(world), 0, -1)
 
 
 def unpack(numbers: Array) -> World:
-    rows = jnp.moveaxis(numbers, -1, 0)
+    return of_rows(jnp.moveaxis(numbers, -1, 0))
+
+
+def to_rows(world: World) -> Array:
+    """All numbers of a world, (n, ...)."""
+    shape = world.hull.x.shape
+    return jnp.concatenate([jnp.reshape(leaf, (-1, *shape)) for leaf in jax.tree.leaves(world)])
+
+
+def of_rows(rows: Array) -> World:
     leaves, start = [], 0
     for axes in _AXES:
         size = prod(axes)
@@ -119,3 +125,4 @@ def _is_axes(part: object) -> bool:
 
 
 _AXES, _STRUCTURE = jax.tree.flatten(_axes(), is_leaf=_is_axes)
+N_NUMBERS = sum(map(prod, _AXES))
