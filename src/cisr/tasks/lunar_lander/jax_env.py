@@ -75,7 +75,7 @@ class LanderJaxEnv:
     def reset_env(self, u: Array, params: Any) -> LanderState:
         u = jnp.asarray(u, jnp.float32)
         force = 2 * u[..., N_UNIFORMS : N_UNIFORMS + 2] - 1
-        begun = _begin(u[..., :N_UNIFORMS], force)
+        begun = begin_packed(u[..., :N_UNIFORMS], force)
         return self._shown(begun, u[..., N_UNIFORMS + 2 :])
 
     def step_env(self, u: Array, state: LanderState, action: Array, params: Any) -> Move:
@@ -145,7 +145,7 @@ def step_packed(numbers: Array, action: Array, dispersion: Array) -> tuple[Array
 
 
 @jax.custom_batching.custom_vmap
-def _begin(terrain: Array, force: Array) -> Array:
+def begin_packed(terrain: Array, force: Array) -> Array:
     """Packed worlds (..., n) after Gymnasium's first step."""
     shape = force.shape[:-1]
     given = terrain.reshape(-1, N_UNIFORMS), force.reshape(-1, 2)
@@ -168,4 +168,4 @@ def _all_at_once(function: Any) -> Any:
 
 
 step_packed.def_vmap(_all_at_once(step_packed))
-_begin.def_vmap(_all_at_once(_begin))
+begin_packed.def_vmap(_all_at_once(begin_packed))
