@@ -108,7 +108,7 @@ class LanderJaxEnv:
         """A state with its potential, and with what sensors add (Box and Muller's normals from two uniforms)."""
         sensed = jnp.zeros((*numbers.shape[:-1], 2), jnp.float32)
         if self.sensor_variance:
-            radius = jnp.sqrt(-2 * self.sensor_variance * jnp.log1p(-u[..., 0]))
+            radius = jnp.sqrt(-2 * self.sensor_variance * jnp.log1p(-jnp.maximum(u[..., 0], 0)))  # −1 where none begins
             angle = 2 * np.pi * u[..., 1]
             sensed = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=-1)
         return LanderState(numbers, shaping(_vector(unpack(numbers))), sensed)
@@ -141,7 +141,7 @@ def step_packed(numbers: Array, action: Array, dispersion: Array) -> tuple[Array
     shape = action.shape
     given = numbers.reshape(-1, N_NUMBERS), action.reshape(-1), dispersion.reshape(-1, 2)
     after, crashed, asleep = step_kernel(*given) if kernels_work() else by_rows(step_rows)(*given)
-    return after.reshape(*shape, -1), crashed.reshape(shape) > 0, asleep.reshape(shape) > 0
+    return after.reshape(*shape, N_NUMBERS), crashed.reshape(shape) > 0, asleep.reshape(shape) > 0
 
 
 @jax.custom_batching.custom_vmap
@@ -150,7 +150,7 @@ def begin_packed(terrain: Array, force: Array) -> Array:
     shape = force.shape[:-1]
     given = terrain.reshape(-1, N_UNIFORMS), force.reshape(-1, 2)
     (begun,) = begin_kernel(*given) if kernels_work() else by_rows(begin_rows)(*given)
-    return begun.reshape(*shape, -1)
+    return begun.reshape(*shape, N_NUMBERS)
 
 
 # Landers are independent of each other, so mapping over another axis is asking for all at once: whatever is skipped

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cisr.core.errors import described
 from cisr.core.intervention import Array
@@ -41,11 +42,14 @@ def begin_kernel(terrain: Array, force: Array) -> tuple[Array, ...]:
 
 @cache
 def kernels_work() -> bool:
-    """Whether there is a GPU that runs them. Where JAX knows one that does not, that is said once."""
+    """Whether JAX's default device is a GPU that runs them: both are run once, because a driver reads them no earlier.
+    Where it does not, that is said once."""
     if jax.default_backend() != "gpu":
         return False
     try:
-        jax.jit(begin_kernel).lower(_like(1, N_UNIFORMS), _like(1, 2)).compile()
+        for kernel, (ins, _) in ((begin_kernel, BEGIN), (step_kernel, STEP)):
+            program = jax.jit(kernel).lower(*(_like(1, *shape) for shape in ins)).compile()
+            jax.block_until_ready(program(*(np.zeros((1, *shape), np.float32) for shape in ins)))  # type: ignore[no-untyped-call]
     except Exception as error:  # whatever XLA, the driver or another maker's GPU complain about
         log.warning("The lander's kernels cannot be built, so it runs as plain XLA, far slower: %s", described(error))
         return False

@@ -1,7 +1,8 @@
 """What was traced as a kernel in PTX, the assembly language of NVIDIA's GPUs: one thread has one lander.
 
 Threads loop on their own, each until its lander is done. Sums and products are rounded one by one, as Box2D does: PTX
-fuses none that name their rounding.
+fuses none that name their rounding. What the physics has no use for is refused while the kernel is written, with two
+exceptions: the lesser of two is a number where one of them is none, and remainders are those of whole numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Register(NamedTuple):
 
 
 def _kind(dtype: Any) -> str:
-    return {"f": F32, "b": PRED, "i": S32}[np.dtype(dtype).kind]
+    return {"float32": F32, "bool": PRED, "int32": S32}[np.dtype(dtype).name]
 
 
 def _kind_of(value: Any) -> str:
@@ -85,6 +86,7 @@ class Program:
     def _compare(self, name: str, values: list[Any]) -> Register:
         kind = _kind_of(values[0])
         if kind == PRED:
+            assert name in ("eq", "ne"), f"{name} of truths"
             differ = self.do("xor.pred", PRED, *values)
             return differ if name == "ne" else self.do("not.pred", PRED, differ)
         test = "neu" if name == "ne" and kind == F32 else name  # what is no number differs from itself
@@ -186,11 +188,10 @@ _INSTRUCTIONS = {
     **{(name, F32): f"{name}.rn.f32" for name in ("add", "sub", "mul", "div", "sqrt")},
     **{(name, F32): f"{name}.f32" for name in ("neg", "abs", "min", "max")},
     **{(f"reduce_{name}", F32): f"{name}.f32" for name in ("min", "max")},
-    **{(name, S32): f"{name}.s32" for name in ("add", "sub", "rem", "min", "max")},
+    **{(name, S32): f"{name}.s32" for name in ("add", "sub", "min", "max")},
     **{(name, PRED): f"{name}.pred" for name in ("and", "or", "xor", "not")},
     **{(f"reduce_{name}", PRED): f"{name}.pred" for name in ("and", "or")},
     ("floor", F32): "cvt.rmi.f32.f32",
-    ("round", F32): "cvt.rni.f32.f32",
 }
 
 
@@ -203,10 +204,16 @@ def _remainder(program: Program, equation: Any, values: list[Any]) -> Register:
     return program.do("sub.rn.f32", F32, a, program.do("mul.rn.f32", F32, times, b))
 
 
+def _round(program: Program, equation: Any, values: list[Any]) -> Register:
+    assert equation.params["rounding_method"].name == "TO_NEAREST_EVEN"
+    return program.do("cvt.rni.f32.f32", F32, *values)
+
+
 _SPECIAL: dict[str, Callable[[Program, Any, list[Any]], Any]] = {
     "convert_element_type": lambda p, e, v: p.convert(v[0], _kind(e.params["new_dtype"])),
     "cos": lambda p, e, v: p.sine(v[0], 1),
     "rem": _remainder,
+    "round": _round,
     "select_n": lambda p, e, v: p.select(_kind(e.outvars[0].aval.dtype), *v),
     "sin": lambda p, e, v: p.sine(v[0], 0),
 }
@@ -223,6 +230,7 @@ def kernel(name: str, function: Callable[..., Any], ins: Shapes, outs: Shapes) -
     arguments = [_read(program, p, s, lander) for p, s in zip(pointers, ins, strict=False)]
     results = taken_apart(function, *ins)(program, *arguments)
     for pointer, shape, result in zip(pointers[len(ins) :], outs, results, strict=True):
+        assert result.shape == shape and all(_kind_of(value) == F32 for value in result.ravel())
         at = _address(program, pointer, shape, lander)
         for k, value in enumerate(result.ravel()):
             program.say(f"st.global.f32 [{at.name}+{4 * k}], {program.operand(value)}")

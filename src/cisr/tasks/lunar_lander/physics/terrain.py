@@ -42,7 +42,10 @@ def heights(u: Array) -> Array:
 
 def heights_of(rows: Array) -> Array:
     """The same, from uniforms (12, ...)."""
-    raw = [jnp.full(rows.shape[1:], HEIGHT / 4) if k in PAD else rows[k] * (HEIGHT / 2) for k in range(N_UNIFORMS)]
+    raw = [
+        jnp.full(rows.shape[1:], HEIGHT / 4, rows.dtype) if k in PAD else rows[k] * (HEIGHT / 2)
+        for k in range(N_UNIFORMS)
+    ]
     return jnp.stack([SMOOTHING * (raw[k - 1] + raw[k] + raw[k + 1]) for k in range(N_HEIGHTS)])
 
 
