@@ -9,9 +9,6 @@ from hypothesis import settings
 # Compiled programs are shared between all tests and their subprocesses, and kept apart from the user's own.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "caches")
 
-# Tests compile much and compute little: half of their time would go into making fast programs of small ones.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
-
 # Properties are tried on the same examples everywhere, and machines may be slow.
 settings.register_profile("same everywhere", derandomize=True, database=None, deadline=None)
 settings.load_profile("same everywhere")
