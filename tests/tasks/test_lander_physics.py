@@ -71,7 +71,7 @@ def test_terrain_reset_and_flight_follow_gymnasiums_own_draws():
     u = np.stack([drawn for *_, drawn in landers])
     rng = np.random.default_rng(0)
     with by_numpy():
-        world = launched(heights(u[:, :12]), 2 * u[:, 12] - 1, 2 * u[:, 13] - 1)
+        world = launched(heights(u[:, :12].T), 2 * u[:, 12] - 1, 2 * u[:, 13] - 1)
         for k, (game, *_) in enumerate(landers):
             assert np.allclose(
                 world.heights[1:, k], [f.shape.vertices[1][1] for f in game.moon.fixtures[1:]], atol=1e-5

@@ -16,7 +16,7 @@ happens to them: the same source runs as plain XLA, inside one kernel, and on Nu
 | `impact` | time of impact, and the sub-steps that follow it |
 | `step`, `launch` | a whole step of the world; how one begins, and engines |
 | `rows` | both as functions of plain arrays |
-| `lanes`, `kernel` | the same source taken apart into numbers of single landers, and as one kernel of a GPU |
+| `lanes`, `ptx`, `kernel` | these taken apart into numbers of single landers, as a GPU's instructions, and launched |
 
 `docs/results/lander-fidelity.md` says how near this comes to Box2D, and what is left out.
 """

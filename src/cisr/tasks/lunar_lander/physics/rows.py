@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from cisr.core.intervention import Array
 from cisr.tasks.lunar_lander.physics.launch import fire, launched
 from cisr.tasks.lunar_lander.physics.step import step_world
-from cisr.tasks.lunar_lander.physics.terrain import heights_of
+from cisr.tasks.lunar_lander.physics.terrain import heights
 from cisr.tasks.lunar_lander.physics.world import N_NUMBERS, of_rows, to_rows
 
 
@@ -32,7 +32,7 @@ def begin_rows(terrain: Array, force: Array) -> tuple[Array]:
     wanted = (terrain[0] >= 0).any()
 
     def begin(terrain: Array, force: Array) -> Array:
-        return to_rows(launched(heights_of(terrain), force[0], force[1]))
+        return to_rows(launched(heights(terrain), force[0], force[1]))
 
     def leave(terrain: Array, force: Array) -> Array:
         return jnp.zeros((N_NUMBERS, *force.shape[1:]), jnp.float32)

@@ -36,16 +36,8 @@ class Edge(NamedTuple):
 
 
 def heights(u: Array) -> Array:
-    """Of the vertices (11, ...), from uniforms (..., 12)."""
-    return heights_of(jnp.moveaxis(u, -1, 0))
-
-
-def heights_of(rows: Array) -> Array:
-    """The same, from uniforms (12, ...)."""
-    raw = [
-        jnp.full(rows.shape[1:], HEIGHT / 4, rows.dtype) if k in PAD else rows[k] * (HEIGHT / 2)
-        for k in range(N_UNIFORMS)
-    ]
+    """Of the vertices (11, ...), from uniforms (12, ...)."""
+    raw = [jnp.full(u.shape[1:], HEIGHT / 4, u.dtype) if k in PAD else u[k] * (HEIGHT / 2) for k in range(N_UNIFORMS)]
     return jnp.stack([SMOOTHING * (raw[k - 1] + raw[k] + raw[k + 1]) for k in range(N_HEIGHTS)])
 
 
