@@ -8,10 +8,22 @@ import numpy as np
 
 F = np.float32
 _FLOAT = re.compile(r"0f([0-9A-F]{8})")
+_TYPES = {"f32": np.float32, "s32": np.int32, "u8": np.uint8}
+_SHARE = 1 << 32
+"""Of addresses that an array has."""
 
 
 def _fused(a: Any, b: Any, c: Any) -> Any:
-    return F(float(a) * float(b) + float(c))  # a product of singles is exact in double precision
+    """A product of singles is exact in double precision; adding there rounds twice, which hardly ever shows."""
+    return F(float(a) * float(b) + float(c))
+
+
+def _whole(x: Any) -> int:
+    return 0 if np.isnan(x) else int(np.clip(float(x), -(2**31), 2**31 - 1))
+
+
+def _wrapped(n: int) -> int:
+    return (int(n) + 2**31) % 2**32 - 2**31
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -23,16 +35,28 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "fma.rn.f32": _fused,
     "neg.f32": lambda a: -a,
     "abs.f32": abs,
-    "min.f32": np.fmin,
-    "max.f32": np.fmax,
+    "min.NaN.f32": np.minimum,
+    "max.NaN.f32": np.maximum,
     "cvt.rmi.f32.f32": np.floor,
+    "cvt.rpi.f32.f32": np.ceil,
     "cvt.rni.f32.f32": np.rint,
     "cvt.rzi.f32.f32": np.trunc,
     "cvt.rn.f32.s32": F,
-    "cvt.rzi.s32.f32": int,
-    "add.s32": lambda a, b: a + b,
+    "cvt.rzi.s32.f32": _whole,
+    "mov.b32": lambda a: int(a.view(np.int32)) if isinstance(a, F) else np.int32(a).view(F),
+    "add.s32": lambda a, b: _wrapped(a + b),
+    "sub.s32": lambda a, b: _wrapped(a - b),
+    "mul.lo.s32": lambda a, b: _wrapped(a * b),
+    "div.s32": lambda a, b: int(a / b),
     "rem.s32": lambda a, b: int(np.fmod(a, b)),
+    "min.s32": min,
+    "max.s32": max,
+    "neg.s32": lambda a: -a,
+    "abs.s32": abs,
+    "shl.b32": lambda a, n: _wrapped(a << n),
+    "shr.s32": lambda a, n: a >> n,
     "and.b32": lambda a, b: a & b,
+    "or.b32": lambda a, b: a | b,
     "and.pred": lambda a, b: a and b,
     "or.pred": lambda a, b: a or b,
     "xor.pred": lambda a, b: a != b,
@@ -52,19 +76,26 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def run_ptx(text: str, inputs: list[np.ndarray], outputs: list[tuple[int, ...]], threads: int) -> list[np.ndarray]:
-    """Memory is one array; parameters are addresses in bytes, each array's 2³⁰ after the last."""
-    results = [np.full(shape, np.nan, F) for shape in outputs]
-    memory = [np.ascontiguousarray(a, F).reshape(-1) for a in inputs] + [r.reshape(-1) for r in results]
+def run_ptx(text: str, given: list[np.ndarray], results: list[np.ndarray], n: int, threads: int = 2) -> None:
+    """Fill the results. Parameters are addresses, each array's far from the next one's; there is a thread more than
+    there is work for."""
     body = text[text.index("{") + 1 : text.rindex("}")]
     lines = [line.strip().rstrip(";") for line in body.splitlines() if line.strip() and ".reg" not in line]
+    tables = [line.split()[-1] for line in lines if line.startswith(".local")]
+    lines = [line for line in lines if not line.startswith(".local")]
     labels = {line[:-1]: at for at, line in enumerate(lines) if line.endswith(":")}
-    program = [_parsed(line) for line in lines if True]
-    size = int(results[0].shape[0])
+    program = [_parsed(line) for line in lines]
+    arrays = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (*given, *results)]
+    assert all(np.shares_memory(array, mine) for array, mine in zip(results, arrays[len(given) :], strict=True))
     with np.errstate(all="ignore"):  # both sides of a choice are computed
-        for lander in range(-(-size // threads) * threads):
-            _run_thread(program, labels, memory, {"%ctaid.x": lander // threads, "%tid.x": lander % threads})
-    return results
+        for thread in range((-(-n // threads) + 1) * threads):
+            known = {"%ctaid.x": thread // threads, "%ntid.x": threads, "%tid.x": thread % threads}
+            memory = list(arrays)
+            for table in tables:
+                name, _, size = table.strip("]").partition("[")
+                known[name] = len(memory) * _SHARE
+                memory.append(np.zeros(int(size), np.uint8))
+            _run_thread(program, labels, memory, known)
 
 
 def _parsed(line: str) -> tuple[str | None, str, list[Any]]:
@@ -86,10 +117,13 @@ def _run_thread(program: list[Any], labels: dict[str, int], memory: list[np.ndar
     def value(operand: Any) -> Any:
         return known[operand] if isinstance(operand, str) else operand
 
-    def cell(operand: str) -> tuple[np.ndarray, int]:
+    def cell(operand: str, kind: str) -> np.ndarray:
         name, _, offset = operand.strip("[]").partition("+")
         address = known[name] + int(offset or 0)
-        return memory[address >> 30], (address & (1 << 30) - 1) // 4
+        size, start = np.dtype(_TYPES[kind]).itemsize, address % _SHARE
+        found = memory[address // _SHARE][start : start + size]
+        assert len(found) == size, f"{operand} is beyond its array"
+        return found.view(_TYPES[kind])
 
     at = 0
     while at < len(program):
@@ -104,12 +138,14 @@ def _run_thread(program: list[Any], labels: dict[str, int], memory: list[np.ndar
         if operation == "bra":
             at = labels[operands[0]]
         elif operation.startswith("ld.param"):
-            known[operands[0]] = int(operands[1].strip("[p]")) << 30
-        elif operation == "ld.global.f32":
-            array, index = cell(operands[1])
-            known[operands[0]] = array[index]
-        elif operation == "st.global.f32":
-            array, index = cell(operands[0])
-            array[index] = value(operands[1])
+            known[operands[0]] = int(operands[1].strip("[p]")) * _SHARE
+        elif operation == "mov.u64":
+            known[operands[0]] = known[operands[1]]
+        elif operation.startswith("ld."):
+            kind = operation.rpartition(".")[2]
+            (found,) = cell(operands[1], kind)
+            known[operands[0]] = found if kind == "f32" else int(found)
+        elif operation.startswith("st."):
+            cell(operands[0], operation.rpartition(".")[2])[0] = value(operands[1])
         elif not operation.endswith(":"):
             known[operands[0]] = _OPERATIONS[operation](*map(value, operands[1:]))

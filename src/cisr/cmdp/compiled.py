@@ -8,6 +8,7 @@ serves every curriculum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -90,7 +91,8 @@ class CompiledCMDP:
         state = self.jax_env.reset_env(u, params)
         account = constraints.opening((n,), len(self.task.constraints), jnp)
         vector = self.jax_env.state_vector(state)
-        visited = jnp.zeros((n, self.depth, vector.shape[-1]), vector.dtype).at[:, 0].set(vector)
+        unknown = jnp.zeros((n, self.depth - 1, vector.shape[-1]), vector.dtype)
+        visited = jnp.concatenate([vector[:, None], unknown], axis=1)
         return Envs(state, account, visited, jnp.ones(n, jnp.int32), self._standing_in_danger(vector))
 
     def step(
@@ -122,7 +124,7 @@ class CompiledCMDP:
         target, visited, length = self._remember(rules, envs, vector, judged, placed, u_place)
         where_to = jnp.where((judged.rescued & terms.puts)[:, None], target, vector)
         landed = self._standing_in_danger(target) if self._places else None  # a rewind leads to where nothing was wrong
-        state, ride = _choose(placed, jax_env.set_state(moved, target), moved), None
+        state, ride = self._put(placed, moved, target), None
         if self._drives:
             assert u_drive is not None
             state, ride = self._drive(params, rules, terms, envs.account, judged, state, u_drive)
@@ -132,6 +134,14 @@ class CompiledCMDP:
             step = step._replace(reward=task.reward(transition))
         after = Envs(state=state, account=account, visited=visited, length=length, doomed=envs.doomed)
         return after, step
+
+    def _put(self, placed: Array, state: State, target: Array) -> State:
+        """The states with those that are placed where they are to be."""
+
+        def put(state: State) -> State:
+            return _choose(placed, self.jax_env.set_state(state, target), state)
+
+        return jax.lax.cond(placed.any(), put, lambda same: same, state)
 
     def _terms(self, rules: Rules) -> Terms:
         return Terms(
@@ -174,11 +184,14 @@ class CompiledCMDP:
 
     def _fired(self, rules: Rules, vector: Array, vetoes: dict[int, Array]) -> Array:
         """Which of the student's own triggers fired, (E, k)."""
-        each = [
-            vetoes[number] if judges_actions else jnp.stack([trigger(vector) for trigger in triggers], axis=-1)
-            for number, (triggers, judges_actions) in enumerate(self._triggers)
-        ]
-        return jnp.stack(each)[rules.trigger]
+
+        def verdicts(number: int, vector: Array, vetoes: dict[int, Array]) -> Array:
+            triggers, judges_actions = self._triggers[number]
+            return vetoes[number] if judges_actions else jnp.stack([fires(vector) for fires in triggers], axis=-1)
+
+        branches = [partial(verdicts, number) for number in range(len(self._triggers))]
+        fired: Array = jax.lax.switch(rules.trigger, branches, vector, vetoes)
+        return fired
 
     def _drive(
         self,
@@ -226,8 +239,12 @@ class CompiledCMDP:
 
     def restart(self, params: EnvParams, envs: Envs, ended: Array, u: Array) -> Envs:
         """Begin new episodes where the last ones ended."""
-        wanted = jnp.where(ended[:, None], u, -1.0)
-        restarted: Envs = _choose(ended, self.start(params, wanted), envs)
+
+        def begin(envs: Envs) -> Envs:
+            begun: Envs = _choose(ended, self.start(params, jnp.where(ended[:, None], u, -1.0)), envs)
+            return begun
+
+        restarted: Envs = jax.lax.cond(ended.any(), begin, lambda same: same, envs)
         return restarted
 
     def _remember(
@@ -235,29 +252,39 @@ class CompiledCMDP:
     ) -> tuple[Array, Array, Array]:
         """Where a rescue would put the student (E, d), and the history after this step."""
         moved_on = ~judged.over & ~judged.rescued
-        everyone = jnp.arange(len(moved_on))
         cut = jnp.maximum(envs.length - rules.rewind, 0)  # a rewind ends at the state of this index
-        if self.depth == 1:
-            cut = jnp.zeros_like(cut)
-        target = envs.visited[everyone, cut]
+        target = self._visited(envs, cut[:, None])[:, 0]
         for k, place in self._places:
             past = jnp.maximum(jnp.arange(-place.n_history, 0) + envs.length[:, None], 0)  # (E, n)
-            if self.depth == 1:
-                past = jnp.zeros_like(past)
-            history = jnp.take_along_axis(envs.visited, past[..., None], axis=1)
-            computed = place.fn(vector, history, u_place[:, : place.n_uniforms])
-            target = jnp.where(rules.reset == k, computed.astype(target.dtype), target)
+            compute = partial(_placed, place, vector, self._visited(envs, past), u_place[:, : place.n_uniforms])
+            target = jax.lax.cond((rules.reset == k) & judged.rescued.any(), compute, lambda same: same, target)
         appended = moved_on | (placed & _is_one_of(rules, self._places))
-        at = jnp.zeros_like(envs.length) if self.depth == 1 else jnp.minimum(envs.length, self.depth - 1)
         newest = jnp.where(moved_on[:, None], vector, target)
-        kept = envs.visited.at[everyone, at].set(jnp.where(appended[:, None], newest, envs.visited[everyone, at]))
         length = jnp.where(appended, envs.length + 1, jnp.where(placed, cut + 1, envs.length))
-        return target, kept, jnp.minimum(length, self.depth)
+        return target, self._with(envs, newest, appended), jnp.minimum(length, self.depth)
+
+    def _visited(self, envs: Envs, index: Array) -> Array:
+        """Of the states that each environment remembers those of these indices (E, n): (E, n, d)."""
+        if self.depth == 1:
+            return jnp.broadcast_to(envs.visited, (*index.shape, envs.visited.shape[-1]))
+        return jnp.take_along_axis(envs.visited, index[..., None], axis=1)
+
+    def _with(self, envs: Envs, newest: Array, appended: Array) -> Array:
+        """What is remembered, with the newest (E, d) where it is to be (E,)."""
+        if self.depth == 1:
+            return jnp.where(appended[:, None, None], newest[:, None], envs.visited)
+        everyone, at = jnp.arange(len(appended)), jnp.minimum(envs.length, self.depth - 1)
+        return envs.visited.at[everyone, at].set(jnp.where(appended[:, None], newest, envs.visited[everyone, at]))
 
 
 def _triggers_of(intervention: Intervention) -> tuple[tuple[Trigger, ...], bool]:
     """With whether they judge actions, too."""
     return tuple(intervention.triggers.values()), intervention.judges_actions
+
+
+def _placed(place: Place, vector: Array, history: Array, u: Array, like: Array) -> Array:
+    """Where a rescue puts students, in numbers like these."""
+    return place.fn(vector, history, u).astype(like.dtype)
 
 
 def _is_one_of(rules: Rules, resets: list[tuple[int, Any]]) -> Array:

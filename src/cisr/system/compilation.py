@@ -31,6 +31,11 @@ def accelerator_bytes() -> int | None:
     return None if device.platform == "cpu" else int((device.memory_stats() or {}).get("bytes_limit", 2**34))
 
 
+def cache_folder(what: str) -> Path:
+    """Where what was compiled is kept for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cisr" / what
+
+
 def set_up_jax() -> None:
     """Full float32 products on every device, and compiled programs kept on disk, so that a second run starts at once.
 
@@ -40,6 +45,5 @@ def set_up_jax() -> None:
     config: Any = jax.config
     config.update("jax_default_matmul_precision", "float32")
     if config.jax_compilation_cache_dir is None:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        config.update("jax_compilation_cache_dir", str(caches / "cisr" / "xla"))
+        config.update("jax_compilation_cache_dir", str(cache_folder("xla")))
         config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_WORTH_KEEPING)

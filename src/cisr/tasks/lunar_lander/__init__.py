@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from platform import machine
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,13 +51,9 @@ log = logging.getLogger(__name__)
 
 BOX2D = find_spec("Box2D") is not None
 """Whether Gymnasium's lander can fly here; else it is our own physics that does."""
-XLA_FLAGS = (
-    # Kernels with several results: without them every result of the physics is a kernel of its own, which computes all
-    # that leads to it anew.
-    "--xla_backend_extra_options=xla_cpu_use_multi_output_fusion",
-    # Without products that are added before they are rounded, which Box2D has none of.
-    *(["--xla_cpu_max_isa=AVX"] if machine() in ("x86_64", "AMD64") else []),
-)
+XLA_FLAGS = ("--xla_backend_extra_options=xla_cpu_use_multi_output_fusion",)
+"""Where the physics is no kernel. Kernels of XLA's with several results: without them every result of the physics is a
+kernel of its own, which computes all that leads to it anew."""
 TRAINING_HORIZON, HORIZON = 500, 2_000
 SENSOR_VARIANCE = 1e-4
 

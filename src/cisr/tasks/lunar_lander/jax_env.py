@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -26,12 +28,11 @@ from cisr.tasks.lunar_lander.flight import (
     shaping,
 )
 from cisr.tasks.lunar_lander.physics.constants import LEG_DOWN
-from cisr.tasks.lunar_lander.physics.kernel import begin_kernel, kernels_work, step_kernel
 from cisr.tasks.lunar_lander.physics.launch import LEFT, MAIN, RIGHT, put
-from cisr.tasks.lunar_lander.physics.rows import begin_rows, by_rows, step_rows
+from cisr.tasks.lunar_lander.physics.rows import begin_rows, step_rows
 from cisr.tasks.lunar_lander.physics.step import centre, origin
 from cisr.tasks.lunar_lander.physics.terrain import N_UNIFORMS
-from cisr.tasks.lunar_lander.physics.world import N_NUMBERS, Body, World, pack, unpack
+from cisr.tasks.lunar_lander.physics.world import Body, World, pack, unpack
 
 FPS = 50
 X_CENTRE, Y_ZERO = X_SCALE, Y_SCALE / 2 + LEG_DOWN
@@ -138,19 +139,31 @@ def _body(vector: Array, start: int) -> Body:
 @jax.custom_batching.custom_vmap
 def step_packed(numbers: Array, action: Array, dispersion: Array) -> tuple[Array, Array, Array]:
     """One step of packed worlds (..., n)."""
-    shape = action.shape
-    given = numbers.reshape(-1, N_NUMBERS), action.reshape(-1), dispersion.reshape(-1, 2)
-    after, crashed, asleep = step_kernel(*given) if kernels_work() else by_rows(step_rows)(*given)
-    return after.reshape(*shape, N_NUMBERS), crashed.reshape(shape) > 0, asleep.reshape(shape) > 0
+    after, crashed, asleep = _by_rows(step_rows, action.shape, numbers, action, dispersion)
+    return after, crashed > 0, asleep > 0
 
 
 @jax.custom_batching.custom_vmap
 def begin_packed(terrain: Array, force: Array) -> Array:
     """Packed worlds (..., n) after Gymnasium's first step."""
-    shape = force.shape[:-1]
-    given = terrain.reshape(-1, N_UNIFORMS), force.reshape(-1, 2)
-    (begun,) = begin_kernel(*given) if kernels_work() else by_rows(begin_rows)(*given)
-    return begun.reshape(*shape, N_NUMBERS)
+    (begun,) = _by_rows(begin_rows, force.shape[:-1], terrain, force)
+    return begun
+
+
+def _by_rows(function: Callable[..., tuple[Array, ...]], shape: tuple[int, ...], *arrays: Array) -> list[Array]:
+    """A function of rows, whose landers stand on the last axis, of arrays (*shape, ...) of landers; a single lander has
+    no axis at all there."""
+    n = prod(shape)
+    landers = () if n == 1 else (n,)
+    axes = [array.shape[len(shape) :] for array in arrays]
+    rows = [jnp.moveaxis(a.reshape(n, -1), 0, -1).reshape(*own, *landers) for a, own in zip(arrays, axes, strict=True)]
+    results = function(*rows)
+    return [jnp.moveaxis(r.reshape(-1, n), -1, 0).reshape(*shape, *_own(r.shape, landers)) for r in results]
+
+
+def _own(shape: tuple[int, ...], landers: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes before that of the landers."""
+    return shape[: len(shape) - len(landers)]
 
 
 # Landers are independent of each other, so mapping over another axis is asking for all at once: whatever is skipped

@@ -49,16 +49,16 @@ def overlap(fat: Box, edge: Edge) -> Array:
     return edge.real & ~beside & (fat.top >= low) & (fat.bottom <= high)
 
 
-def find_contacts(world: World, before: Body) -> World:
-    """Boxes after the legs moved from `before` to where they are, and the contacts that this begins."""
-    fat = settled(moved(world.boxes, before, world.legs))
+def find_contacts(world: World) -> World:
+    """With the contacts that begin where boxes have come to overlap edges."""
+    fat = settled(world.boxes)
     edges = edges_near(world.heights, world.legs.x)
     contacts = _of_edges(world.contacts, edges.number)
     even, odd = new = overlap(fat, edges) & (contacts.exists == 0)
     both = (edges.number[1] > edges.number[0]).astype(jnp.float32)  # begun together: the later edge counts as newer
     order = jnp.where(even, jnp.where(odd, both, 0.0), jnp.where(odd, 1.0, world.odd_first))
     contacts = contacts._replace(exists=jnp.where(new, 1.0, contacts.exists))
-    return world._replace(boxes=fat, contacts=contacts, odd_first=order)
+    return world._replace(contacts=contacts, odd_first=order)
 
 
 def _of_edges(contacts: Contact, numbers: Array) -> Contact:

@@ -47,6 +47,10 @@ def _cond(condition: Any, one: Callable[..., Any], other: Callable[..., Any], *g
     return one(*given) if condition else other(*given)
 
 
+def _switch(number: Any, branches: Any, *given: Any) -> Any:
+    return branches[int(number)](*given)
+
+
 def _where(condition: Any, one: Any, other: Any) -> Any:
     """In single precision, as JAX has it also where both are Python's numbers."""
     chosen = np.where(condition, one, other)
@@ -57,6 +61,10 @@ _JNP = SimpleNamespace(**vars(np) | {"where": _where})
 _JAX = SimpleNamespace(
     tree=jax.tree,
     lax=SimpleNamespace(
-        fori_loop=_fori_loop, while_loop=_while_loop, cond=_cond, optimization_barrier=lambda tree: tree
+        fori_loop=_fori_loop,
+        while_loop=_while_loop,
+        cond=_cond,
+        switch=_switch,
+        optimization_barrier=lambda tree: tree,
     ),
 )

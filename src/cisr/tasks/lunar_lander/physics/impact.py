@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from cisr.core.intervention import Array
 from cisr.tasks.lunar_lander.physics import contacts as constraints
-from cisr.tasks.lunar_lander.physics.boxes import find_contacts
+from cisr.tasks.lunar_lander.physics.boxes import find_contacts, moved
 from cisr.tasks.lunar_lander.physics.constants import (
     DT,
     IMPACT_BAUMGARTE,
@@ -22,6 +22,7 @@ from cisr.tasks.lunar_lander.physics.constants import (
     MAX_SUB_STEPS,
     VELOCITY_ITERATIONS,
 )
+from cisr.tasks.lunar_lander.physics.iteration import State, iterated
 from cisr.tasks.lunar_lander.physics.manifolds import Manifold, collide, inherit
 from cisr.tasks.lunar_lander.physics.ordering import by_age, told
 from cisr.tasks.lunar_lander.physics.solver import choose, integrate, pick
@@ -97,10 +98,10 @@ def _sub_step(flight: Flight) -> Flight:
     masked = manifolds._replace(
         id_1=jnp.where(asked, manifolds.id_1, -1.0), id_2=jnp.where(asked, manifolds.id_2, -1.0)
     )
-    moved, there = _solved(back, by_age(first, masked), (1 - at) * DT, solid)
+    flown, there = _solved(back, by_age(first, masked), (1 - at) * DT, solid)
     from_there = choose(solid, there, start)
-    world = world._replace(legs=choose(solid, moved, world.legs), contacts=contacts, on_ground=heard)
-    found = find_contacts(world, from_there)
+    world = world._replace(legs=choose(solid, flown, world.legs), contacts=contacts, on_ground=heard)
+    found = find_contacts(world._replace(boxes=settled(moved(world.boxes, from_there, world.legs))))
     world = world._replace(
         boxes=choose(solid, found.boxes, world.boxes),
         contacts=choose(solid, found.contacts, world.contacts),
@@ -134,12 +135,20 @@ def _solved(back: Body, manifolds: Manifold, dt: Array, solid: Array) -> tuple[B
     grounds = [pick(supports, k) for k in (0, 1)]
     none = jnp.zeros_like(back.x)
 
-    def iterate(_: Array, state: tuple[Body, tuple[Contact, Contact]]) -> tuple[Body, tuple[Contact, Contact]]:
-        legs, solved = state[0], list(state[1])
+    fresh = Contact(*[none] * len(Contact._fields))  # no warm start, and impulses are not kept
+
+    def iterate(state: State) -> tuple[State, tuple[()]]:
+        legs, solved = there._replace(vx=state[0], vy=state[1], spin=state[2]), list(_parted(fresh, state[3:]))
         for k in (0, 1):
             solved[k], legs = settled(constraints.solve_velocity(grounds[k], solved[k], legs))
-        return legs, (solved[0], solved[1])
+        return (*legs[3:], *solved[0][4:], *solved[1][4:]), ()
 
-    fresh = Contact(*[none] * len(Contact._fields))  # no warm start, and impulses are not kept
-    legs, _ = jax.lax.fori_loop(0, VELOCITY_ITERATIONS, iterate, (there, (fresh, fresh)))
-    return integrate(legs, dt), there
+    start = (*there[3:], *fresh[4:], *fresh[4:])
+    (vx, vy, spin, *_), _ = iterated(iterate, start, (), VELOCITY_ITERATIONS, repeats=there.x.ndim == 1)
+    return integrate(there._replace(vx=vx, vy=vy, spin=spin), dt), there
+
+
+def _parted(contact: Contact, impulses: State) -> tuple[Contact, Contact]:
+    """Two contacts with these impulses."""
+    first, second = impulses[:4], impulses[4:]
+    return Contact(*contact[:4], *first), Contact(*contact[:4], *second)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from cisr.core.intervention import Array
-from cisr.tasks.lunar_lander.physics.boxes import around, find_contacts
+from cisr.tasks.lunar_lander.physics.boxes import around, find_contacts, moved
 from cisr.tasks.lunar_lander.physics.constants import (
     DT,
     FAT,
@@ -86,4 +86,5 @@ def fire(hull: Body, action: Array, dispersion: tuple[Array, Array]) -> Body:
 
 def put(world: World, hull: Body, legs: Body, on_ground: Array) -> World:
     """Bodies moved through Box2D's transforms: joints, contacts and sleep go on as they were."""
-    return find_contacts(world._replace(hull=hull, legs=legs, on_ground=on_ground), legs)
+    boxes = moved(world.boxes, legs, legs)
+    return find_contacts(world._replace(hull=hull, legs=legs, boxes=boxes, on_ground=on_ground))

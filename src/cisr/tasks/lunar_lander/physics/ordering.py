@@ -20,6 +20,13 @@ def by_age(odd_first: Array, tree: T) -> T:
     return settled(ordered)
 
 
+def solved_first(odd_first: Array, present: Array) -> Array:
+    """1 where the contact with the odd edge comes first, of contacts (2, 2, ...) that are there: the newer of two, else
+    the only one, so that the second is seldom there at all."""
+    even, odd = present
+    return jnp.where(even & odd, odd_first, odd.astype(jnp.float32))
+
+
 def told(on_ground: Array, odd_first: Array, before: Contact, after: Contact) -> Array:
     """Gymnasium's flags: set when a contact begins, cleared when one ends, even if another goes on."""
     was, now = by_age(odd_first, (before.id_1 >= 0, after.id_1 >= 0))

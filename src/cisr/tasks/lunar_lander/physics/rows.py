@@ -5,9 +5,6 @@ Numbers of a world are rows (n, ...), and landers stand on the axes after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -38,12 +35,3 @@ def begin_rows(terrain: Array, force: Array) -> tuple[Array]:
         return jnp.zeros((N_NUMBERS, *force.shape[1:]), jnp.float32)
 
     return (jax.lax.cond(wanted, begin, leave, terrain, force),)
-
-
-def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of rows as one of arrays whose landers stand on the first axis."""
-
-    def of_landers(*arrays: Array) -> tuple[Array, ...]:
-        return tuple(jnp.moveaxis(rows, -1, 0) for rows in function(*(jnp.moveaxis(a, 0, -1) for a in arrays)))
-
-    return of_landers

@@ -6,20 +6,27 @@ lander's final pose differs from Box2D's.
 
 from __future__ import annotations
 
+from math import hypot
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from cisr.core.intervention import Array
-from cisr.tasks.lunar_lander.physics.boxes import find_contacts, overlap
-from cisr.tasks.lunar_lander.physics.constants import CENTRE_HEIGHT, DT, FALL, HULL, LEG
+from cisr.tasks.lunar_lander.physics.boxes import find_contacts, moved, overlap
+from cisr.tasks.lunar_lander.physics.constants import CENTRE_HEIGHT, DT, FALL, FAT, HULL, LEG, SKIN
 from cisr.tasks.lunar_lander.physics.impact import solve_impacts
 from cisr.tasks.lunar_lander.physics.manifolds import Manifold, collide, inherit
-from cisr.tasks.lunar_lander.physics.ordering import by_age, told
+from cisr.tasks.lunar_lander.physics.ordering import by_age, solved_first, told
 from cisr.tasks.lunar_lander.physics.solver import integrate, rest, solve_positions, solve_velocities
 from cisr.tasks.lunar_lander.physics.sweeps import TARGET, TOLERANCE
-from cisr.tasks.lunar_lander.physics.terrain import Edge, edges_near
+from cisr.tasks.lunar_lander.physics.terrain import Edge, edges_near, highest
 from cisr.tasks.lunar_lander.physics.world import Body, World
+
+MARGIN = 2 * (FAT + SKIN)
+"""More than what boxes and skins reach beyond what they are around."""
+HULL_REACH = max(hypot(x, y - CENTRE_HEIGHT) for x, y in HULL.vertices)
+"""From the hull's centre of mass to its farthest vertex."""
 
 
 class Stepped(NamedTuple):
@@ -32,34 +39,61 @@ class Stepped(NamedTuple):
 
 def step_world(world: World) -> Stepped:
     """One step of the world; impulses of engines are in the velocities already."""
+    before, nobody = world.legs, jnp.zeros(world.hull.x.shape, bool)
+    world, solved, crashed = jax.lax.cond(near_ground(world).any(), _solve_low, _solve_aloft, world)
+    still, asleep = rest(world.still, world.hull, world.legs, solved)
+    world = world._replace(
+        hull=_stopped(asleep, world.hull),
+        legs=_stopped(asleep, world.legs),
+        still=still,
+        boxes=moved(world.boxes, before, world.legs),
+    )
+
+    def meet(world: World) -> tuple[World, Array]:
+        met = solve_impacts(find_contacts(world), before, ~asleep)
+        return met, _hull_hits(met)
+
+    world, hit = jax.lax.cond(near_ground(world).any(), meet, lambda same: (same, nobody), world)
+    return Stepped(world, crashed | hit, asleep & ~crashed & ~hit)
+
+
+def step_aloft(world: World, pushed: Body) -> World:
+    """The same, far from the ground, and where other forces than gravity have changed the hull's velocity."""
+    hull, legs, joints, _ = solve_velocities(pushed, _fallen(world.legs), world.joints, None)
+    hull, legs, solved = solve_positions(integrate(hull, DT), integrate(legs, DT), None, joints.at)
+    still, _ = rest(world.still, hull, legs, solved)
+    boxes = moved(world.boxes, world.legs, legs)
+    return world._replace(hull=hull, legs=legs, joints=joints, still=still, boxes=boxes)
+
+
+def near_ground(world: World) -> Array:
+    """Whether anything may touch the terrain, or is on record as touching it; where not, nothing of it is asked."""
+    reach = HULL_REACH
+    left = jnp.minimum(world.boxes.left.min(axis=0), world.hull.x - reach)
+    right = jnp.maximum(world.boxes.right.max(axis=0), world.hull.x + reach)
+    bottom = jnp.minimum(world.boxes.bottom.min(axis=0), world.hull.y - reach)
+    on_record = ((world.contacts.exists > 0) | (world.contacts.id_1 >= 0)).any(axis=(0, 1))
+    return on_record | (bottom <= highest(world.heights, left, right) + MARGIN)
+
+
+def _solve_low(world: World) -> tuple[World, Array, Array]:
+    """The world with velocities and poses solved, whose were within tolerances, and whose hull touched before."""
     crashed = _hull_touches(world)
     world, manifolds = _meet(world)
-    ordered = by_age(world.odd_first, manifolds)
-    touching = by_age(world.odd_first, world.contacts), ordered
+    first = solved_first(world.odd_first, manifolds.id_1 >= 0)
+    ordered = by_age(first, manifolds)
+    touching = by_age(first, world.contacts), ordered
     hull, legs, joints, contacts = solve_velocities(_fallen(world.hull), _fallen(world.legs), world.joints, touching)
     assert contacts is not None
     hull, legs, solved = solve_positions(integrate(hull, DT), integrate(legs, DT), ordered, joints.at)
-    still, asleep = rest(world.still, hull, legs, solved)
-    before = world.legs
-    world = world._replace(
-        hull=_stopped(asleep, hull),
-        legs=_stopped(asleep, legs),
-        joints=joints,
-        contacts=by_age(world.odd_first, contacts),
-        still=still,
-    )
-    world = solve_impacts(find_contacts(world, before), before, ~asleep)
-    crashed = crashed | _hull_hits(world)
-    return Stepped(world, crashed, asleep & ~crashed)
+    contacts = by_age(first, contacts)
+    return world._replace(hull=hull, legs=legs, joints=joints, contacts=contacts), solved, crashed
 
 
-def step_aloft(world: World, pushed: Body | None = None) -> World:
-    """The same, far from the ground. `pushed` is the hull where other forces than gravity have changed its velocity."""
-    before, hull = world.legs, _fallen(world.hull) if pushed is None else pushed
-    hull, legs, joints, _ = solve_velocities(hull, _fallen(world.legs), world.joints, None)
+def _solve_aloft(world: World) -> tuple[World, Array, Array]:
+    hull, legs, joints, _ = solve_velocities(_fallen(world.hull), _fallen(world.legs), world.joints, None)
     hull, legs, solved = solve_positions(integrate(hull, DT), integrate(legs, DT), None, joints.at)
-    still, _ = rest(world.still, hull, legs, solved)
-    return find_contacts(world._replace(hull=hull, legs=legs, joints=joints, still=still), before)
+    return world._replace(hull=hull, legs=legs, joints=joints), solved, jnp.zeros_like(solved)
 
 
 def origin(hull: Body) -> tuple[Array, Array]:

@@ -48,6 +48,16 @@ def edges_near(heights: Array, x: Array) -> Edge:
     return settled(edge(heights, settled(jnp.stack([vertex - odd, vertex - 1 + odd]))))
 
 
+def highest(heights: Array, left: Array, right: Array) -> Array:
+    """No edge over this stretch, or within a metre of it, is higher."""
+    top = jnp.full_like(left, -jnp.inf)
+    for k in range(N_HEIGHTS):
+        x = k * SPACING
+        near = (x >= left - SPACING - 1) & (x <= right + SPACING + 1)
+        top = jnp.maximum(top, jnp.where(near, heights[k], -jnp.inf))
+    return top
+
+
 def edge(heights: Array, number: Array) -> Edge:
     """The edges of these numbers."""
     real = (number >= 0) & (number < N_EDGES)

@@ -95,7 +95,7 @@ def of_rows(rows: Array) -> World:
     leaves, start = [], 0
     for axes in _AXES:
         size = prod(axes)
-        leaves.append(rows[start : start + size].reshape(*axes, *rows.shape[1:]))
+        leaves.append(rows[start : start + size].reshape((*axes, *rows.shape[1:])))
         start += size
     world: World = jax.tree.unflatten(_STRUCTURE, leaves)
     return world
