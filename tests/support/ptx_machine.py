@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 F = np.float32
-_FLOAT = re.compile(r"0f([0-9A-F]{8})")
+D = np.float64
+_FLOAT, _DOUBLE = re.compile(r"0f([0-9A-F]{8})"), re.compile(r"0d([0-9A-F]{16})")
 _TYPES = {"f32": np.float32, "s32": np.int32, "u8": np.uint8}
 _SHARE = 1 << 32
 """Of addresses that an array has."""
@@ -27,22 +28,25 @@ def _wrapped(n: int) -> int:
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add.rn.f32": lambda a, b: a + b,
-    "sub.rn.f32": lambda a, b: a - b,
-    "mul.rn.f32": lambda a, b: a * b,
-    "div.rn.f32": lambda a, b: a / b,
+    **{f"add.rn.{kind}": lambda a, b: a + b for kind in ("f32", "f64")},
+    **{f"sub.rn.{kind}": lambda a, b: a - b for kind in ("f32", "f64")},
+    **{f"mul.rn.{kind}": lambda a, b: a * b for kind in ("f32", "f64")},
+    **{f"div.rn.{kind}": lambda a, b: a / b for kind in ("f32", "f64")},
     "sqrt.rn.f32": np.sqrt,
     "fma.rn.f32": _fused,
-    "neg.f32": lambda a: -a,
-    "abs.f32": abs,
+    **{f"neg.{kind}": lambda a: -a for kind in ("f32", "f64")},
+    **{f"abs.{kind}": abs for kind in ("f32", "f64")},
     "min.NaN.f32": np.minimum,
     "max.NaN.f32": np.maximum,
     "cvt.rmi.f32.f32": np.floor,
     "cvt.rpi.f32.f32": np.ceil,
-    "cvt.rni.f32.f32": np.rint,
+    **{f"cvt.rni.{kind}.{kind}": np.rint for kind in ("f32", "f64")},
     "cvt.rzi.f32.f32": np.trunc,
     "cvt.rn.f32.s32": F,
-    "cvt.rzi.s32.f32": _whole,
+    "cvt.rn.f64.s32": D,
+    "cvt.rn.f32.f64": F,
+    "cvt.f64.f32": D,
+    **{f"cvt.rzi.s32.{kind}": _whole for kind in ("f32", "f64")},
     "mov.b32": lambda a: int(a.view(np.int32)) if isinstance(a, F) else np.int32(a).view(F),
     "add.s32": lambda a, b: _wrapped(a + b),
     "sub.s32": lambda a, b: _wrapped(a - b),
@@ -65,14 +69,14 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "mul.wide.s32": lambda a, b: a * b,
     "add.s64": lambda a, b: a + b,
     "cvta.to.global.u64": lambda a: a,
-    **{f"mov.{kind}": lambda a: a for kind in ("f32", "s32", "pred", "u32")},
-    **{f"selp.{kind}": lambda a, b, p: a if p else b for kind in ("f32", "s32")},
-    **{f"setp.eq.{kind}": lambda a, b: bool(a == b) for kind in ("f32", "s32")},
-    **{f"setp.{ne}": lambda a, b: bool(a != b) for ne in ("neu.f32", "ne.s32")},
-    **{f"setp.lt.{kind}": lambda a, b: bool(a < b) for kind in ("f32", "s32")},
-    **{f"setp.le.{kind}": lambda a, b: bool(a <= b) for kind in ("f32", "s32")},
-    **{f"setp.gt.{kind}": lambda a, b: bool(a > b) for kind in ("f32", "s32")},
-    **{f"setp.ge.{kind}": lambda a, b: bool(a >= b) for kind in ("f32", "s32")},
+    **{f"mov.{kind}": lambda a: a for kind in ("f32", "f64", "s32", "pred", "u32")},
+    **{f"selp.{kind}": lambda a, b, p: a if p else b for kind in ("f32", "f64", "s32")},
+    **{f"setp.eq.{kind}": lambda a, b: bool(a == b) for kind in ("f32", "f64", "s32")},
+    **{f"setp.{ne}": lambda a, b: bool(a != b) for ne in ("neu.f32", "neu.f64", "ne.s32")},
+    **{f"setp.lt.{kind}": lambda a, b: bool(a < b) for kind in ("f32", "f64", "s32")},
+    **{f"setp.le.{kind}": lambda a, b: bool(a <= b) for kind in ("f32", "f64", "s32")},
+    **{f"setp.gt.{kind}": lambda a, b: bool(a > b) for kind in ("f32", "f64", "s32")},
+    **{f"setp.ge.{kind}": lambda a, b: bool(a >= b) for kind in ("f32", "f64", "s32")},
 }
 
 
@@ -108,6 +112,8 @@ def _parsed(line: str) -> tuple[str | None, str, list[Any]]:
     for k, operand in enumerate(operands):
         if found := _FLOAT.fullmatch(operand):
             operands[k] = np.uint32(int(found[1], 16)).view(F)
+        elif found := _DOUBLE.fullmatch(operand):
+            operands[k] = np.uint64(int(found[1], 16)).view(D)
         elif re.fullmatch(r"-?\d+", operand):
             operands[k] = int(operand)
     return condition, operation, operands

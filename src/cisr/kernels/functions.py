@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 Basic = Callable[..., Any]
-F, WHOLE = np.float32, np.int32
+F, D, WHOLE = np.float32, np.float64, np.int32
 
-TWO_OVER_PI = F(2 / math.pi)
-HALF_PI = (1.5707960128784180, 3.1391647326017846e-07, 5.390302529957765e-15)
-"""π/2 as a sum, of which the first ones have few digits: their multiples are exact."""
-SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+HALF_PI = (math.pi / 2, 6.123233995736766e-17)
+"""As a sum."""
+SINE = (-0.00019517298981385725, 0.008332178146138854, -0.16666654943701084)
+COSINE = (2.4390450703564542e-05, -0.001388676379437604, 0.041666623324344516, -0.49999999725108224)
+"""In double precision, by the powers that GNU's C library has in its sinf and cosf: what is rounded to a single then is
+the same single."""
 LN_2 = (0.693359375, -2.12194440e-4)
 """ln 2 likewise."""
 EXPONENTIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
@@ -50,15 +51,49 @@ def _without(do: Basic, x: Any, times: Any, parts: Sequence[float]) -> Any:
 
 
 def sine(do: Basic, x: Any, quarters: int = 0) -> Any:
-    """Of x + quarters·π/2: of the part beyond the nearest multiple of π/2. For angles of many thousand turns digits are
-    lost."""
-    turns = do("round", do("mul", x, TWO_OVER_PI))
-    rest = _without(do, x, turns, HALF_PI)
-    quarter = do("add", do("whole", turns), WHOLE(quarters))
-    square = do("mul", rest, rest)
-    odd = do("fma", do("mul", polynomial(do, SINE, square), square), rest, rest)
-    even = do("mul", polynomial(do, COSINE, square), do("mul", square, square))
-    even = do("add", do("fma", F(-0.5), square, even), F(1))
+    """Of x + quarters·π/2, as the C library has it. For angles of many thousand turns digits are lost."""
+    rest, quarter = _beyond_quarters(do, do("convert", x, np.float64), quarters)
+    z = do("mul", rest, rest)
+    cube = do("mul", rest, z)
+    odd = do(
+        "add", do("mul", do("mul", cube, z), _line(do, SINE[1], SINE[0], z)), do("add", rest, _times(do, cube, SINE[2]))
+    )
+    square = do("mul", z, z)
+    even = do("add", _line(do, 1.0, COSINE[3], z), _times(do, square, COSINE[2]))
+    even = do("add", even, do("mul", do("mul", square, z), _line(do, COSINE[1], COSINE[0], z)))
+    return do("convert", _of_quarter(do, quarter, odd, even), np.float32)
+
+
+def _line(do: Basic, start: float, slope: float, z: Any) -> Any:
+    return do("add", D(start), _times(do, z, slope))
+
+
+def _times(do: Basic, z: Any, factor: float) -> Any:
+    return do("mul", z, D(factor))
+
+
+def sine_of_double(do: Basic, x: Any, quarters: int = 0) -> Any:
+    """The same in double precision, by Taylor's series."""
+    rest, quarter = _beyond_quarters(do, x, quarters)
+    z = do("mul", rest, rest)
+    odd, even = D(0), D(0)
+    for power in range(18, 0, -2):
+        sign = -1 if power // 2 % 2 else 1
+        even = do("mul", z, do("add", even, D(sign / math.factorial(power))))
+        odd = do("mul", z, do("add", odd, D(sign / math.factorial(power + 1))))
+    odd, even = do("add", rest, do("mul", rest, odd)), do("add", D(1), even)
+    return _of_quarter(do, quarter, odd, even)
+
+
+def _beyond_quarters(do: Basic, x: Any, quarters: int) -> tuple[Any, Any]:
+    """What is left of an angle beyond the nearest quarter of a turn, and the number of that quarter."""
+    turns = do("round", _times(do, x, 2 / math.pi))
+    for part in HALF_PI:
+        x = do("sub", x, _times(do, turns, part))
+    return x, do("add", do("whole", turns), WHOLE(quarters))
+
+
+def _of_quarter(do: Basic, quarter: Any, odd: Any, even: Any) -> Any:
     swapped, negative = (do("ne", do("and", quarter, WHOLE(bit)), WHOLE(0)) for bit in (1, 2))
     value = do("select", swapped, even, odd)
     return do("select", negative, do("neg", value), value)
@@ -182,3 +217,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tanh": hyperbolic_tangent,
 }
 """Of single-precision numbers, by JAX's names."""
+OF_DOUBLES: dict[str, Callable[..., Any]] = {"cos": partial(sine_of_double, quarters=1), "sin": sine_of_double}
+"""The few of double precision."""

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.kernels.program import ADDRESS, COMPARISONS, F32, PRED, S32, Cell, Program, Register
+from cisr.kernels.program import ADDRESS, COMPARISONS, F32, F64, PRED, S32, Cell, Program, Register
 
 NAME = "steps"
-TYPES = {F32: "float", S32: "i32", PRED: "i1", ADDRESS: "ptr"}
+TYPES = {F32: "float", F64: "double", S32: "i32", PRED: "i1", ADDRESS: "ptr"}
 
 
 def _intrinsic(name: str, n: int, kind: str = F32, result: str = F32) -> str:
@@ -27,18 +27,27 @@ def _binary(instruction: str, kind: str) -> str:
 
 class LlvmProgram(Program):
     templates: ClassVar = {
-        **{(name, F32): _binary(f"f{name}", F32) for name in ("add", "sub", "mul", "div")},
+        **{(name, kind): _binary(f"f{name}", kind) for name in ("add", "sub", "mul", "div") for kind in (F32, F64)},
         ("min", F32): _intrinsic("minimum.f32", 2),
         ("max", F32): _intrinsic("maximum.f32", 2),
         ("neg", F32): "{0} = fneg float {1}",
+        ("neg", F64): "{0} = fneg double {1}",
         ("abs", F32): _intrinsic("fabs.f32", 1),
+        ("abs", F64): _intrinsic("fabs.f64", 1, F64, F64),
         ("fma", F32): _intrinsic("fma.f32", 3),
         ("sqrt", F32): _intrinsic("sqrt.f32", 1),
         ("round", F32): _intrinsic("roundeven.f32", 1),
+        ("round", F64): _intrinsic("roundeven.f64", 1, F64, F64),
         **{(name, F32): _intrinsic(f"{name}.f32", 1) for name in ("floor", "ceil", "trunc")},
-        ("whole", F32): _intrinsic("fptosi.sat.i32.f32", 1, result=S32),
-        ("convert", F32): _intrinsic("fptosi.sat.i32.f32", 1, result=S32),
-        ("convert", S32): "{0} = sitofp i32 {1} to float",
+        **{
+            (name, kind): _intrinsic(f"fptosi.sat.i32.{kind}", 1, kind, S32)
+            for name in ("whole", "as s32")
+            for kind in (F32, F64)
+        },
+        ("as f32", S32): "{0} = sitofp i32 {1} to float",
+        ("as f64", S32): "{0} = sitofp i32 {1} to double",
+        ("as f32", F64): "{0} = fptrunc double {1} to float",
+        ("as f64", F32): "{0} = fpext float {1} to double",
         ("bits", F32): "{0} = bitcast float {1} to i32",
         ("of_bits", S32): "{0} = bitcast i32 {1} to float",
         **{(name, S32): _binary(name, S32) for name in ("add", "sub", "mul", "and", "or", "xor")},
@@ -54,9 +63,10 @@ class LlvmProgram(Program):
         **{(name, PRED): _binary(name, PRED) for name in ("and", "or", "xor")},
         ("not", PRED): "{0} = xor i1 {1}, true",
         ("select", F32): "{0} = select i1 {1}, float {2}, float {3}",
+        ("select", F64): "{0} = select i1 {1}, double {2}, double {3}",
         ("select", S32): "{0} = select i1 {1}, i32 {2}, i32 {3}",
-        **{(name, F32): _binary(f"fcmp o{name}", F32) for name in COMPARISONS},
-        ("ne", F32): _binary("fcmp une", F32),  # what is no number differs from itself
+        **{(name, kind): _binary(f"fcmp o{name}", kind) for name in COMPARISONS for kind in (F32, F64)},
+        **{("ne", kind): _binary("fcmp une", kind) for kind in (F32, F64)},  # what is no number differs from itself
         **{(name, S32): _binary(f"icmp s{name}", S32) for name in COMPARISONS},
         **{(name, S32): _binary(f"icmp {name}", S32) for name in ("eq", "ne")},
     }
@@ -97,7 +107,7 @@ class LlvmProgram(Program):
             return "true" if value else "false"
         if isinstance(value, np.integer | int):
             return str(int(value))
-        return f"0x{np.float64(np.float32(value)).view(np.uint64):016X}"  # singles are written as doubles
+        return f"0x{np.float64(value).view(np.uint64):016X}"  # singles are written as doubles
 
     def new(self, kind: str, varies: bool = False) -> Register:
         self._n_registers += 1
@@ -173,7 +183,9 @@ _SIGNATURES = {
     },
     **{f"{name}.f32": f"float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum")},
     "fma.f32": "float @llvm.fma.f32(float, float, float)",
+    **{f"{name}.f64": f"double @llvm.{name}.f64(double)" for name in ("fabs", "roundeven")},
     "fptosi.sat.i32.f32": "i32 @llvm.fptosi.sat.i32.f32(float)",
+    "fptosi.sat.i32.f64": "i32 @llvm.fptosi.sat.i32.f64(double)",
     **{f"{name}.i32": f"i32 @llvm.{name}.i32(i32, i32)" for name in ("smin", "smax")},
     "abs.i32": "i32 @llvm.abs.i32(i32, i1)",
 }

@@ -19,7 +19,7 @@ import numpy as np
 from cisr.kernels import functions
 from cisr.kernels.apart import Body, CannotSayError
 
-F32, S32, PRED, ADDRESS = "f32", "s32", "pred", "address"
+F32, F64, S32, PRED, ADDRESS = "f32", "f64", "s32", "pred", "address"
 BYTES = {F32: 4, S32: 4, PRED: 1}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -43,7 +43,7 @@ class Cell:
 
 
 def kind_of_dtype(dtype: Any) -> str:
-    kind = {"float32": F32, "bool": PRED, "int32": S32}.get(np.dtype(dtype).name)
+    kind = {"float32": F32, "float64": F64, "bool": PRED, "int32": S32}.get(np.dtype(dtype).name)
     if kind is None:
         raise CannotSayError(f"numbers of type {np.dtype(dtype).name}")
     return kind
@@ -148,6 +148,8 @@ class Program(ABC):
                 raise CannotSayError(f"'{name}' of this kind")
             case _ if name in functions.FUNCTIONS and kinds == {F32}:
                 return functions.FUNCTIONS[name](self.basic, *values)
+            case _ if name in functions.OF_DOUBLES and kinds == {F64}:
+                return functions.OF_DOUBLES[name](self.basic, *values)
         return self.basic(name, *values)
 
     def basic(self, name: str, *values: Any) -> Any:
@@ -182,12 +184,12 @@ class Program(ABC):
         kind, was = kind_of_dtype(dtype), kind_of(value)
         if was == kind:
             return value
+        number = _NUMBERS[kind if was == PRED else was]
         if was == PRED:
-            one, zero = (np.float32(1), np.float32(0)) if kind == F32 else (np.int32(1), np.int32(0))
-            return self.select(value, one, zero)
+            return self.select(value, number(1), number(0))
         if kind == PRED:
-            return self.basic("ne", value, np.float32(0) if was == F32 else np.int32(0))
-        return self.do(self.templates["convert", was], kind, value)
+            return self.basic("ne", value, number(0))
+        return self.do(self.templates[f"as {kind}", was], kind, value)
 
     def shift(self, name: str, value: Any, n: int) -> Register:
         return self.do(self.templates[name, S32], S32, value, np.int32(n))
@@ -303,6 +305,7 @@ _OF_CONSTANTS: dict[str, Callable[..., Any]] = {
     "sub": operator.sub,
 }
 
+_NUMBERS: dict[str, Any] = {F32: np.float32, F64: np.float64, S32: np.int32}
 _RESULTS = {"bits": S32, "of_bits": F32, "whole": S32}
 """Kinds of results, where they are not those of what they are made of."""
 _SPECIAL: dict[str, Callable[..., Any]] = {

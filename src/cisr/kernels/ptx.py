@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.kernels.program import ADDRESS, COMPARISONS, F32, PRED, S32, Cell, Program, Register
+from cisr.kernels.program import ADDRESS, COMPARISONS, F32, F64, PRED, S32, Cell, Program, Register
 
 HEADER = ".version 7.0\n.target sm_80\n.address_size 64\n"
 NAME = "steps"
-TYPES = {F32: "f32", S32: "s32", PRED: "pred", ADDRESS: "b64"}
+TYPES = {F32: "f32", F64: "f64", S32: "s32", PRED: "pred", ADDRESS: "b64"}
 
 
 def _spelled(instruction: str, n: int) -> str:
@@ -19,20 +19,25 @@ def _spelled(instruction: str, n: int) -> str:
     return f"{instruction} {', '.join(f'{{{k}}}' for k in range(n + 1))};"
 
 
+FLOATS = (F32, F64)
+
+
 class PtxProgram(Program):
     templates: ClassVar = {
-        **{(name, F32): _spelled(f"{name}.rn.f32", 2) for name in ("add", "sub", "mul", "div")},
+        **{(name, kind): _spelled(f"{name}.rn.{kind}", 2) for name in ("add", "sub", "mul", "div") for kind in FLOATS},
         **{(name, F32): _spelled(f"{name}.NaN.f32", 2) for name in ("min", "max")},
-        **{(name, F32): _spelled(f"{name}.f32", 1) for name in ("neg", "abs")},
+        **{(name, kind): _spelled(f"{name}.{kind}", 1) for name in ("neg", "abs") for kind in FLOATS},
         ("fma", F32): _spelled("fma.rn.f32", 3),
         ("sqrt", F32): _spelled("sqrt.rn.f32", 1),
         ("floor", F32): _spelled("cvt.rmi.f32.f32", 1),
         ("ceil", F32): _spelled("cvt.rpi.f32.f32", 1),
-        ("round", F32): _spelled("cvt.rni.f32.f32", 1),
+        **{("round", kind): _spelled(f"cvt.rni.{kind}.{kind}", 1) for kind in FLOATS},
         ("trunc", F32): _spelled("cvt.rzi.f32.f32", 1),
-        ("whole", F32): _spelled("cvt.rzi.s32.f32", 1),
-        ("convert", F32): _spelled("cvt.rzi.s32.f32", 1),
-        ("convert", S32): _spelled("cvt.rn.f32.s32", 1),
+        **{(name, kind): _spelled(f"cvt.rzi.s32.{kind}", 1) for name in ("whole", "as s32") for kind in FLOATS},
+        ("as f32", S32): _spelled("cvt.rn.f32.s32", 1),
+        ("as f64", S32): _spelled("cvt.rn.f64.s32", 1),
+        ("as f32", F64): _spelled("cvt.rn.f32.f64", 1),
+        ("as f64", F32): _spelled("cvt.f64.f32", 1),
         ("bits", F32): _spelled("mov.b32", 1),
         ("of_bits", S32): _spelled("mov.b32", 1),
         **{(name, S32): _spelled(f"{name}.s32", 2) for name in ("add", "sub", "min", "max", "rem", "div")},
@@ -44,9 +49,9 @@ class PtxProgram(Program):
         ("not", S32): _spelled("not.b32", 1),
         **{(name, PRED): _spelled(f"{name}.pred", 2) for name in ("and", "or", "xor")},
         ("not", PRED): _spelled("not.pred", 1),
-        **{("select", kind): f"selp.{kind} {{0}}, {{2}}, {{3}}, {{1}};" for kind in (F32, S32)},
-        **{(name, kind): _spelled(f"setp.{name}.{kind}", 2) for name in COMPARISONS for kind in (F32, S32)},
-        ("ne", F32): _spelled("setp.neu.f32", 2),  # what is no number differs from itself
+        **{("select", kind): f"selp.{kind} {{0}}, {{2}}, {{3}}, {{1}};" for kind in (*FLOATS, S32)},
+        **{(name, kind): _spelled(f"setp.{name}.{kind}", 2) for name in COMPARISONS for kind in (*FLOATS, S32)},
+        **{("ne", kind): _spelled(f"setp.neu.{kind}", 2) for kind in FLOATS},  # what is no number differs from itself
     }
 
     def __init__(self) -> None:
@@ -80,7 +85,9 @@ class PtxProgram(Program):
             return self.do(f"setp.ne.s32 {{0}}, {int(value)}, 0;", PRED).name
         if isinstance(value, np.integer | int):
             return str(int(value))
-        return f"0f{np.float32(value).view(np.uint32):08X}"
+        if isinstance(value, np.float32):
+            return f"0f{value.view(np.uint32):08X}"
+        return f"0d{np.float64(value).view(np.uint64):016X}"
 
     def new(self, kind: str, varies: bool = False) -> Register:
         self._counts[kind] += 1

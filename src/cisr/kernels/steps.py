@@ -55,6 +55,8 @@ class Leaf(NamedTuple):
 
     @property
     def bytes(self) -> int:
+        if self.kind not in BYTES:
+            raise CannotSayError(f"arrays of {self.kind}")
         return self.size * BYTES[self.kind]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,11 +54,13 @@ def _switch(number: Any, branches: Any, *given: Any) -> Any:
 def _where(condition: Any, one: Any, other: Any) -> Any:
     """In single precision, as JAX has it also where both are Python's numbers."""
     chosen = np.where(condition, one, other)
-    return chosen.astype(np.float32) if chosen.dtype == np.float64 else chosen
+    doubles = any(getattr(given, "dtype", None) == np.float64 for given in (one, other))
+    return chosen.astype(np.float32) if chosen.dtype == np.float64 and not doubles else chosen
 
 
 _JNP = SimpleNamespace(**vars(np) | {"where": _where})
 _JAX = SimpleNamespace(
+    enable_x64=nullcontext,
     tree=jax.tree,
     lax=SimpleNamespace(
         fori_loop=_fori_loop,

@@ -19,14 +19,14 @@ from cisr.tasks.lunar_lander.physics.constants import (
     SIDES,
     WIDTH,
 )
-from cisr.tasks.lunar_lander.physics.staging import rounded
+from cisr.tasks.lunar_lander.physics.staging import in_doubles, rounded
 from cisr.tasks.lunar_lander.physics.step import centre, origin, step_aloft
 from cisr.tasks.lunar_lander.physics.terrain import edges_near
 from cisr.tasks.lunar_lander.physics.world import Body, Box, Contact, Joint, World
 
 INITIAL_FORCE = 1000.0
 MAIN_POWER, MAIN_DOWN = 13.0, 4 / SCALE
-SIDE_POWER, SIDE_AWAY, SIDE_HEIGHT, SIDE_QUIRK = 0.6, 12 / SCALE, 14 / SCALE, 17 / SCALE
+SIDE_POWER, SIDE_AWAY, SIDE_HEIGHT, SIDE_QUIRK = 0.6, 12, 14, 17
 LEFT, MAIN, RIGHT = 1, 2, 3
 
 
@@ -62,21 +62,25 @@ def _at_the_top(heights: Array, zero: Array) -> World:
 
 
 def fire(hull: Body, action: Array, dispersion: tuple[Array, Array]) -> Body:
-    """Velocities after the engine's impulse; dispersions are uniforms of ±1."""
-    sine, cosine = jnp.sin(hull.angle), jnp.cos(hull.angle)
-    d0, d1 = dispersion[0] / SCALE, dispersion[1] / SCALE
-    main = action == MAIN
-    side = (action == LEFT) | (action == RIGHT)
-    direction = (action - MAIN).astype(jnp.float32)
-    down = jnp.where(main, MAIN_DOWN + 2 * d0, d0)
-    across = jnp.where(main, d1, 3 * d1 + direction * SIDE_AWAY)
-    ox, oy = sine * down - cosine * across, -cosine * down - sine * across
-    power = jnp.where(main, MAIN_POWER, jnp.where(side, SIDE_POWER, 0.0))
-    px, py = -power * ox, -power * oy
-    x, y = origin(hull)
-    # Gymnasium computes in double precision, and only the point itself is rounded: offsets are added up first.
-    at_x = x + (ox - jnp.where(main, 0.0, SIDE_QUIRK * sine))
-    at_y = y + (oy + jnp.where(main, 0.0, SIDE_HEIGHT * cosine))
+    """Velocities after the engine's impulse; dispersions are uniforms of ±1.
+
+    Gymnasium computes in double precision what it hands to Box2D.
+    """
+    main, side = action == MAIN, (action == LEFT) | (action == RIGHT)
+    with in_doubles():
+        angle, d0, d1, x, y = (
+            number.astype(jnp.float64) for number in (hull.angle, dispersion[0], dispersion[1], *origin(hull))
+        )
+        sine, cosine, d0, d1 = jnp.sin(angle), jnp.cos(angle), d0 / SCALE, d1 / SCALE
+        direction = (action - MAIN).astype(jnp.float64)
+        down = jnp.where(main, MAIN_DOWN + 2 * d0, d0)
+        across = jnp.where(main, d1, 3 * d1 + direction * SIDE_AWAY / SCALE)
+        ox, oy = sine * down - cosine * across, -cosine * down - sine * across
+        power = jnp.where(main, MAIN_POWER, jnp.where(side, SIDE_POWER, 0 * sine))
+        off_x, off_y = jnp.where(main, 0, sine * SIDE_QUIRK / SCALE), jnp.where(main, 0, cosine * SIDE_HEIGHT / SCALE)
+        px, py, at_x, at_y = (
+            number.astype(jnp.float32) for number in (-ox * power, -oy * power, x + ox - off_x, y + oy + off_y)
+        )
     return hull._replace(
         vx=hull.vx + HULL_INV_MASS * px,
         vy=hull.vy + HULL_INV_MASS * py,

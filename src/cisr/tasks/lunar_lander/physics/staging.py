@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import jax
 
@@ -17,6 +18,12 @@ def settled(tree: T) -> T:
     be told by `Training.xla_flags`."""
     same: T = jax.lax.optimization_barrier(tree)  # type: ignore[no-untyped-call]
     return same
+
+
+def in_doubles() -> AbstractContextManager[Any]:
+    """Within, numbers may be doubles."""
+    doubles: AbstractContextManager[Any] = jax.enable_x64(True)
+    return doubles
 
 
 def rounded(product: Array) -> Array:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from cisr.core.intervention import Array
 from cisr.tasks.lunar_lander.physics.constants import HEIGHT, WIDTH
-from cisr.tasks.lunar_lander.physics.staging import settled
+from cisr.tasks.lunar_lander.physics.staging import in_doubles, settled
 from cisr.tasks.lunar_lander.physics.world import N_HEIGHTS
 
 N_EDGES = N_HEIGHTS - 1
@@ -36,9 +36,12 @@ class Edge(NamedTuple):
 
 
 def heights(u: Array) -> Array:
-    """Of the vertices (11, ...), from uniforms (12, ...)."""
-    raw = [jnp.full(u.shape[1:], HEIGHT / 4, u.dtype) if k in PAD else u[k] * (HEIGHT / 2) for k in range(N_UNIFORMS)]
-    return jnp.stack([SMOOTHING * (raw[k - 1] + raw[k] + raw[k + 1]) for k in range(N_HEIGHTS)])
+    """Of the vertices (11, ...), from uniforms (12, ...); Gymnasium computes them in double precision."""
+    with in_doubles():
+        drawn = u.astype(jnp.float64) * (HEIGHT / 2)
+        raw = [jnp.full_like(drawn[k], HEIGHT / 4) if k in PAD else drawn[k] for k in range(N_UNIFORMS)]
+        smooth = [SMOOTHING * (raw[k - 1] + raw[k] + raw[k + 1]) for k in range(N_HEIGHTS)]
+        return jnp.stack([height.astype(jnp.float32) for height in smooth])
 
 
 def edges_near(heights: Array, x: Array) -> Edge:
