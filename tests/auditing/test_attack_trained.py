@@ -6,8 +6,16 @@ from holes import brink, sled
 
 from cisr import Intervention, Population, Rewind, StudentConfig
 from cisr.auditing.attack import falsify
-from cisr.auditing.play import Episode, RecordedStep
-from cisr.auditing.trained import N_UNITS, hostile_reward, lead_by_distance, novelty_by_count, plan_training
+from cisr.auditing.trained import (
+    MOST_OF_MANY,
+    N_UNITS,
+    STEPS_OF_MANY,
+    Scouted,
+    hostile_reward,
+    lead_by_distance,
+    novelty_by_count,
+    plan_training,
+)
 from cisr.core.task import Move, Transition
 from cisr.tasks.frozen_lake import lake_task, near
 from cisr.tasks.frozen_lake.lake import Lake
@@ -32,6 +40,9 @@ def test_the_attacker_may_learn_on_the_compiled_twin_and_is_judged_on_gymnasium(
     assert found.training.backend == "compiled" and found.training.failures > 0
     assert trained.rate > random.rate + 0.1
     assert any("claims about that environment alone" in note for note in found.notes)
+    random_search, trained_search = found.searches
+    assert trained_search.failures / trained_search.episodes > random_search.failures / random_search.episodes + 0.1
+    assert random_search.replayed == 0  # nobody knows what Gymnasium's lake would draw
 
 
 def transition(state, failed=False, rescued=False):
@@ -43,8 +54,7 @@ def transition(state, failed=False, rescued=False):
 def test_failing_pays_more_than_a_whole_episode_of_hints():
     horizon = 50
     states = np.random.default_rng(0).normal(size=(100, 2))
-    turns = tuple(RecordedStep(action=0, reward=0.0, state=state, rescued=False, put_to=None) for state in states)
-    pay = hostile_reward([Episode(seed=0, start=states[0], steps=turns, danger=None)], horizon)
+    pay = hostile_reward(Scouted(states=states, rescued=states[:0], failures=0), horizon)
     failure, hint = pay(transition([0.0, 0.0], failed=True))[0], pay(transition([1e9, 1e9], rescued=True))[0]
     assert failure > 1.9 * horizon * hint > 0
 
@@ -62,7 +72,7 @@ def test_students_are_led_to_where_random_play_was_rescued():
 
 @pytest.mark.parametrize("budget", [100, 2_000, 50_000, 1_000_000])
 def test_training_keeps_within_its_budget(budget):
-    n_students, config = plan_training(brink().with_training(student=StudentConfig()), budget)
+    n_students, config = plan_training(brink().with_training(student=StudentConfig()), budget, "gymnasium")
     steps = n_students * N_UNITS * config.steps_per_unit
     assert steps <= max(budget, N_UNITS * 8 * config.n_envs)
     assert budget < 1_000 or steps > 0.7 * budget
@@ -71,7 +81,14 @@ def test_training_keeps_within_its_budget(budget):
 
 def test_a_population_attacks_with_its_base():
     student = Population(base=StudentConfig(n_envs=2), vary={"learning_rate": (1e-4, 1e-3)})
-    assert plan_training(brink().with_training(student=student), 10_000)[1].n_envs == 2
+    assert plan_training(brink().with_training(student=student), 10_000, "gymnasium")[1].n_envs == 2
+
+
+def test_where_steps_are_compiled_many_students_learn_for_long():
+    task = brink().with_training(student=StudentConfig(n_steps=500))
+    n_students, config = plan_training(task, 500 * STEPS_OF_MANY, "compiled")
+    assert n_students == MOST_OF_MANY and config.n_steps > 400
+    assert plan_training(task, 500 * STEPS_OF_MANY, "gymnasium")[0] == 8
 
 
 def test_an_attacker_of_none_is_under_no_intervention():

@@ -8,8 +8,8 @@ from typing import Any
 from cisr.core.checks import check_function, check_kind, check_number, check_whole, shown
 from cisr.core.errors import ConfigError
 
-MOST_BUDGET = 10**8
-"""Steps of attacks: what scouts saw is kept in memory."""
+MOST_BUDGET = 10**10
+"""Steps of attacks on an intervention: days, where they are not compiled."""
 
 
 def check_budget(budget: int) -> int:

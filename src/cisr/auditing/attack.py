@@ -3,7 +3,8 @@
 Attackers are frozen before they are judged: what a trained one did in training is reported, but bounds come from
 episodes of its final policy, on real Gymnasium environments and from seeds that training never used. How many episodes
 are judged is fixed before the first of them, so that the exact binomial bound applies; rehearsals, which are not
-judged, tell how long episodes are.
+judged, tell how long episodes are. On the compiled backend far more episodes are played in the JAX environment
+(`search`), and what fails there is played on Gymnasium's.
 
 Nothing here proves safety. Without a failure the result is a bound for these attackers alone.
 """
@@ -27,6 +28,7 @@ from cisr.auditing.play import (
     ScriptedAttacker,
     StickyAttacker,
 )
+from cisr.auditing.search import Search, search
 from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
 from cisr.cmdp.answers import check_environment
 from cisr.core.callback import Callback, ignore
@@ -40,6 +42,8 @@ BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
 MOST_REHEARSALS = 20
 REHEARSAL_SHARE = 0.2
+JUDGED_STEPS = 100_000
+"""On Gymnasium's environment, for all attackers together, where the JAX environment has the rest."""
 
 
 def falsify(
@@ -53,27 +57,31 @@ def falsify(
     attackers: Mapping[str, Script] | None = None,
     built_in: Sequence[str] = BUILT_IN,
     n_workers: int | None = None,
+    playable: bool = True,
     callback: Callback = ignore,
 ) -> Falsification:
     """Try to fail under an intervention, for about `budget` environment steps in all.
 
     `attackers` are scripted worst cases by name, state (d,) -> action; `built_in` chooses among random, sticky and
-    trained. Half of the budget trains the trained one, on `backend`; the frozen attackers share the rest equally.
+    trained. Half of the budget trains the trained one, on `backend`; the frozen attackers share the rest equally. On
+    the compiled backend that rest is played in the JAX environment, but for a few judged episodes on Gymnasium's; none,
+    where that is not `playable` here.
     """
     under = task.intervention(intervention) if isinstance(intervention, str) else intervention
     check_attackers(attackers)
     budget, confidence, seed = check_budget(budget), check_confidence(confidence), check_seed(seed)
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
-    choose_backend(task, backend)
+    kind = choose_backend(task, backend)
     root = derive_seed(seed, "falsify", task.name, under.name)
     horizon = task.horizon_under(under)
     notes: list[str] = []
     trained: Trained | None = None
-    if "trained" in names and (obstacle := obstacle_to_training(task)):
+    if playable and "trained" in names and (obstacle := obstacle_to_training(task)):
         names.remove("trained")
         notes.append(f"no attacker was trained: {obstacle}")
-    _check_actions(task, names)
+    if playable:
+        _check_actions(task, names)
     share = _share(budget, names, horizon)
     if "trained" in names:
         how: dict[str, Any] = {"backend": backend, "n_workers": n_workers, "callback": callback}
@@ -82,17 +90,26 @@ def falsify(
         notes += trained.notes
         if trained.attacker is None:
             names.remove("trained")
+    searches: tuple[Search, ...] = ()
+    if kind == "compiled":
+        searched = [name for name in names if name not in scripts]
+        students = trained.students if trained else ()
+        how = {"budget": share * len(searched), "confidence": confidence, "seed": root, "callback": callback}
+        searches = search(task, under, searched, students=students, playable=playable, **how) if searched else ()
+        share = min(share, max(JUDGED_STEPS // len(names), horizon))
     attacks = []
-    with Arena(task, under) as arena:
-        for name in names:
-            attacker = _attacker(name, arena, horizon, scripts, trained)
-            each = 1 - (1 - confidence) / len(names)
-            attacks.append(_play(arena, attacker, name, share, derive_seed(root, "frozen", name), each, callback))
+    if playable:
+        with Arena(task, under) as arena:
+            for name in names:
+                attacker = _attacker(name, arena, horizon, scripts, trained)
+                each = 1 - (1 - confidence) / len(names)
+                attacks.append(_play(arena, attacker, name, share, derive_seed(root, "frozen", name), each, callback))
     found = Falsification(
         **names_of(task, under),
         confidence=confidence,
         budget=budget,
         attacks=tuple(attacks),
+        searches=searches,
         training=trained.training if trained else None,
         notes=tuple(notes),
     )

@@ -23,6 +23,7 @@ from cisr.system.files import read_json, write_text
 from cisr.training.apart import play_apart
 
 FORMAT, VERSION = "cisr counterexample", 1
+CANDIDATE = "cisr candidate"
 KEPT = 3
 """Counterexamples that are kept of each attacker."""
 
@@ -95,6 +96,49 @@ def names_of(task: Task, under: Intervention) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """An episode that failed in a JAX environment. Whether it does on Gymnasium's is for that one to say."""
+
+    task: str
+    scale: str
+    intervention: str
+    attacker: str
+    danger: str
+    seed: int
+    actions: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.danger} in step {len(self.actions)} under '{self.intervention}' in the JAX environment, caused by "
+            f"{self.attacker} play from seed {self.seed}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": CANDIDATE, "version": VERSION, **vars(self), "actions": list(self.actions)}
+
+    def save(self, path: Path | str) -> None:
+        write_text(path, json.dumps(self.to_json()) + "\n")
+
+    def played(self, task: Task) -> Counterexample | None:
+        """The same on Gymnasium's environment, if it fails there."""
+        _check_same_task(self.task, task)
+        under = task.intervention(self.intervention)
+        with Arena(task, under) as arena:
+            episode = arena.play(Reciting(self.actions), self.seed)
+        if episode.danger is None:
+            return None
+        return Counterexample(**names_of(task, under), attacker=self.attacker, episode=episode)
+
+
+def load(path: Path | str) -> Counterexample | Candidate:
+    """What an audit has kept."""
+    fields = read_json(path, "a counterexample from")
+    if isinstance(fields, dict) and fields.get("format") == CANDIDATE:
+        return _candidate_from_json(fields, path)
+    return _from_json(fields, path)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Replay:
     """Whether a counterexample came out again."""
 
@@ -112,15 +156,17 @@ def replay(task: Task, counterexample: Counterexample, intervention: Interventio
 
     `intervention` need be given only where it is not one of the task's.
     """
-    if counterexample.task != task.name:
-        raise ConfigError(
-            f"The counterexample is one of task '{counterexample.task}': the task given is '{task.name}'."
-        )
+    _check_same_task(counterexample.task, task)
     under = intervention or task.intervention(counterexample.intervention)
-    recited = Reciting(counterexample.episode)
+    recited = Reciting(counterexample.episode.actions)
     with Arena(task, under) as arena:
         episode = arena.play(recited, counterexample.episode.seed)
     return Replay(episode=episode, difference=_difference(counterexample.episode, episode))
+
+
+def _check_same_task(name: str, task: Task) -> None:
+    if name != task.name:
+        raise ConfigError(f"The counterexample is one of task '{name}': the task given is '{task.name}'.")
 
 
 def replay_apart(task: Task, counterexample: Counterexample, **how: Any) -> Replay:
@@ -129,15 +175,25 @@ def replay_apart(task: Task, counterexample: Counterexample, **how: Any) -> Repl
     return found
 
 
+def play_candidate_apart(task: Task, candidate: Candidate, **how: Any) -> Counterexample | None:
+    """`Candidate.played`, as `play_apart` plays."""
+    found: Counterexample | None = play_apart(_play_candidate, task, candidate, **how)
+    return found
+
+
+def _play_candidate(task: Task, candidate: Candidate, tell: Any) -> Counterexample | None:
+    return candidate.played(task)
+
+
 def _replay(task: Task, counterexample: Counterexample, tell: Any) -> Replay:
     return replay(task, counterexample)
 
 
 class Reciting:
-    """Does what is written; beyond the end of the file it repeats the last action, which no longer matters."""
+    """Does what is written; beyond the end of it the last action again, which no longer matters."""
 
-    def __init__(self, episode: Episode) -> None:
-        self._actions = [step.action for step in episode.steps]
+    def __init__(self, actions: Sequence[Any]) -> None:
+        self._actions = list(actions)
 
     def begin(self, seed: int) -> None:
         self._next = 0
@@ -161,6 +217,18 @@ def _difference(file: Episode, now: Episode) -> str | None:
     if file.danger != now.danger:
         return f"the episode ends with danger {now.danger}; the file says {file.danger}"
     return None
+
+
+def _candidate_from_json(fields: dict[str, Any], path: Path | str) -> Candidate:
+    if fields.get("version") != VERSION:
+        raise ConfigError(f"{path} has version {fields.get('version')} of its format: this program reads {VERSION}.")
+    texts = ("task", "scale", "intervention", "attacker", "danger")
+    actions = fields.get("actions")
+    if not all(isinstance(fields.get(name), str) for name in texts) or not isinstance(actions, list) or not actions:
+        raise ConfigError(f"{path} is a damaged candidate: give a file that cisr audit has written.")
+    return Candidate(
+        **{name: fields[name] for name in texts}, seed=check_seed(fields.get("seed", -1)), actions=tuple(actions)
+    )
 
 
 def _from_json(fields: Any, path: Path | str) -> Counterexample:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy.stats import beta
 
-from cisr.auditing.counterexample import Counterexample
+from cisr.auditing.counterexample import Candidate, Counterexample
+
+if TYPE_CHECKING:
+    from cisr.auditing.search import Search
 
 
 def upper_bound(failures: int, episodes: int, confidence: float) -> float:
@@ -58,14 +61,14 @@ class Training:
     failures: int
     """While students learned. On the compiled backend they are the JAX environment's, which refute nothing."""
     scouting_failures: int
-    """Among the random episodes on Gymnasium that training began with."""
+    """Among the random episodes that training began with, in the same environments."""
     counterexamples: tuple[Counterexample, ...]
     """From scouting."""
 
     @property
     def failed(self) -> bool:
         """Was there a failure on a real environment?"""
-        return self.scouting_failures > 0 or (self.failures > 0 and self.backend == "gymnasium")
+        return self.backend == "gymnasium" and self.scouting_failures + self.failures > 0
 
     def to_json(self) -> dict[str, Any]:
         return vars(self) | {"counterexamples": [str(one) for one in self.counterexamples]}
@@ -82,6 +85,8 @@ class Falsification:
     budget: int
     """Environment steps that were allowed; those taken come near."""
     attacks: tuple[Attack, ...]
+    searches: tuple[Search, ...] = ()
+    """What was found in the JAX environment."""
     training: Training | None
     notes: tuple[str, ...]
     """What could not be done, and why."""
@@ -96,13 +101,18 @@ class Falsification:
         return any(part.failed for part in self._parts)
 
     @property
-    def _parts(self) -> list[Attack | Training]:
-        return [*self.attacks, *((self.training,) if self.training else ())]
+    def _parts(self) -> list[Attack | Search | Training]:
+        return [*self.attacks, *self.searches, *((self.training,) if self.training else ())]
 
     @property
-    def upper_bound(self) -> float:
-        """Failures per episode of any of the attackers, at the stated confidence."""
-        return max(attack.upper_bound for attack in self.attacks)
+    def upper_bound(self) -> float | None:
+        """Failures per episode of any of the attackers, at the stated confidence; None where none was judged."""
+        return max((attack.upper_bound for attack in self.attacks), default=None)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Failures in the JAX environment that are still to be played on Gymnasium's."""
+        return tuple(candidate for search in self.searches for candidate in search.candidates)
 
     @property
     def steps(self) -> int:
@@ -112,14 +122,38 @@ class Falsification:
     def verdict(self) -> str:
         names = ", ".join(attack.attacker for attack in self.attacks)
         if not self.refuted:
-            return (
-                f"not refuted: at most {self.upper_bound:.2g} failures per episode of these attackers ({names}), "
-                f"with confidence {self.confidence:g}"
-            )
+            return f"not refuted{self._judged}{self._searched}"
         if not any(attack.failures for attack in self.attacks):
-            return f"refuted: failures were seen in rehearsals or in training, none in judged episodes ({names})"
+            seen = "rehearsals or in training"
+            if confirmed := sum(search.confirmed for search in self.searches):
+                seen = f"{confirmed:,} replays of what had failed in the JAX environment"
+            return f"refuted: failures were seen in {seen}, none in judged episodes ({names})"
         worst = max(self.attacks, key=lambda attack: attack.rate)
         return f"refuted: {worst.attacker} play failed in {worst.failures:,} of {worst.episodes:,} episodes"
+
+    @property
+    def _judged(self) -> str:
+        """What judged episodes say, where there were any."""
+        if self.upper_bound is None:
+            return ""
+        names = ", ".join(attack.attacker for attack in self.attacks)
+        of = f"failures per episode of these attackers ({names}), with confidence {self.confidence:g}"
+        return f": at most {self.upper_bound:.2g} {of}"
+
+    @property
+    def _searched(self) -> str:
+        """What the JAX environment adds to a verdict."""
+        if not self.searches:
+            return ""
+        failures, episodes = (sum(getattr(s, what) for s in self.searches) for what in ("failures", "episodes"))
+        bound = max(search.upper_bound for search in self.searches)
+        found = f"{failures:,} failures" if failures else "no failure"
+        replayed = sum(search.replayed for search in self.searches)
+        again = f", of which {replayed:,} were played on Gymnasium's and did not fail there" if replayed else ""
+        left = f", {len(self.candidates):,} of which are kept to be played on Gymnasium's" if self.candidates else ""
+        return (
+            f"; {found} in {episodes:,} episodes of the JAX environment (at most {bound:.2g} per episode){again}{left}"
+        )
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:
@@ -133,5 +167,6 @@ class Falsification:
             "steps": self.steps,
             "training": self.training.to_json() if self.training else None,
             "attacks": [attack.to_json() for attack in self.attacks],
+            "searches": [search.to_json() for search in self.searches],
             "notes": list(self.notes),
         }

@@ -74,6 +74,10 @@ class Episode:
     """The danger that ended it, or None."""
 
     @property
+    def actions(self) -> list[Any]:
+        return [step.action for step in self.steps]
+
+    @property
     def rescues(self) -> int:
         """How often the student was put or driven somewhere, or its action replaced."""
         return sum(step.put_to is not None or step.done is not None for step in self.steps)

@@ -181,7 +181,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
         task.intervention(name)
     missing = _missing(task)
     playable = not missing
-    notes = [] if playable else [f"{missing} Promises were not checked and nothing was attacked."]
+    notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
     broken = check_task(task) if playable else ()
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
@@ -232,7 +232,8 @@ def _verdict(
         learning = exact[name].learning
         status: Status = "certified" if learning.status == "certified" else "refuted"
         return Verdict(**known | {"eventual": exact[name].eventual}, status=status, reason=learning.reason)
-    if not playable:
+    searchable = task.jax_env is not None and attack["budget"] is not None and attack.get("backend") != "gymnasium"
+    if not playable and not searchable:
         reason = "Not decided exactly, and without Gymnasium's environment nothing can be attacked."
         return Verdict(**known, status="not audited", reason=reason)
     from cisr.auditing.attack import falsify  # brings in jax, for students that attack
@@ -242,7 +243,9 @@ def _verdict(
     if name == NONE.name:  # nobody doubts that students can fail without help: random play shows how often
         enough = min(attack["budget"], max(attack["budget"] // 10, task.horizon))
         attack = {**attack, "built_in": ("random",), "attackers": None, "budget": enough}
-    found = falsify(task, name, callback=callback, **attack)
-    status = "refuted" if found.refuted else "not refuted"
+    if not playable:
+        attack = {**attack, "backend": "compiled", "attackers": None}
+    found = falsify(task, name, playable=playable, callback=callback, **attack)
+    status = "refuted" if found.refuted else "not refuted" if playable else "not audited"
     reason = found.verdict[0].upper() + found.verdict[1:] + "."
     return Verdict(**known, status=status, reason=reason, falsification=found)

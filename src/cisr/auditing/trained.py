@@ -18,10 +18,11 @@ import numpy as np
 from cisr.auditing.counterexample import counterexamples
 from cisr.auditing.falsification import Training
 from cisr.auditing.play import Arena, AuditProgress, Episode, RandomAttacker, StickyAttacker
+from cisr.auditing.twin import Twin, drawn_actions, given_actions, held_actions
 from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention
-from cisr.core.seeding import derive_seed
+from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task, Transition
 from cisr.core.training import Teaching
 from cisr.curricula import Fixed
@@ -41,6 +42,10 @@ SCOUTING = 0.1
 """Share of the training steps that is spent on finding out where random play stays."""
 STEPS_PER_STUDENT = 3_000
 MOST_STUDENTS = 8
+STEPS_OF_MANY, MOST_OF_MANY = 1_000_000, 128
+"""Where the JAX environment makes steps cheap: of each student, and students at most."""
+MOST_SCOUTS = 1_000
+"""Episodes of the JAX environment of which all states are kept."""
 SHORTEST_ROLLOUT, LONGEST_ROLLOUT = 8, 64
 """Steps in each environment from update to update: short ones make the most of few steps."""
 ENTROPIES = (0.01, 0.1, 0.001, 0.03)
@@ -59,6 +64,8 @@ class Trained:
 
     attacker: TrainedAttacker | None
     """None where no student got through its training."""
+    students: tuple[Student, ...]
+    """All that did."""
     training: Training
     notes: tuple[str, ...]
     """What there is to say of it."""
@@ -84,12 +91,13 @@ def train_attacker(
     callback: Callback = ignore,
 ) -> Trained:
     """Spend about `budget` steps on students that learn to fail; the one that failed most in the end is kept."""
-    scouted = scout(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), callback)
-    steps = sum(len(episode.steps) for episode in scouted)
-    n_students, config = plan_training(task, budget - steps)
+    kind = choose_backend(task, backend)
+    look = scout_twin if kind == "compiled" else scout
+    scouted = look(task, intervention, int(budget * SCOUTING), derive_seed(seed, "scout"), callback)
+    n_students, config = plan_training(task, budget - len(scouted.states), kind)
     setup = TrainingSetup(
         task=hostile_task(task, intervention, scouted),
-        backend=choose_backend(task, backend),
+        backend=kind,
         evaluate_under=_one_step(intervention).name,
     )
     students = [
@@ -106,31 +114,27 @@ def train_attacker(
     with (
         Store(None) as store,
         Classroom(
-            setup, store, batching=Batching(1, n_students), n_workers=_workers(n_workers), callback=count
+            setup, store, batching=_batching(kind, n_students), n_workers=_workers(kind, n_workers), callback=count
         ) as room,
     ):
         taught = list(room.teach(students))
-        sound = [transcript for transcript in taught if transcript.error is None]
-        student = load_student(store, setup.task, max(sound, key=_promise).name) if sound else None
-        assert student is None or isinstance(student, Student)  # attackers are ours
-    failed = [episode for episode in scouted if episode.danger is not None]
+        sound = sorted((t for t in taught if t.error is None), key=_promise, reverse=True)
+        loaded = [load_student(store, setup.task, transcript.name) for transcript in sound]
+    ours = tuple(student for student in loaded if isinstance(student, Student))  # all of them are
     training = Training(
         students=n_students,
-        backend=setup.backend,
-        steps=steps + sum(_steps(transcript) for transcript in taught),
+        backend=kind,
+        steps=len(scouted.states) + sum(_steps(transcript) for transcript in taught),
         failures=sum(_failures(transcript) for transcript in taught),
-        scouting_failures=len(failed),
-        counterexamples=counterexamples(task, intervention, "scouting", failed),
+        scouting_failures=scouted.failures,
+        counterexamples=counterexamples(task, intervention, "scouting", scouted.failed),
     )
     notes = [f"a student that was trained to attack gave up: {t.error}" for t in taught if t.error is not None]
-    if training.failures and setup.backend == "compiled":
+    if training.failures and kind == "compiled":
         seen = f"the JAX environment saw {training.failures:,} failures in training"
         notes.append(f"{seen}: claims about that environment alone")
-    return Trained(
-        attacker=None if student is None else TrainedAttacker(student),
-        training=training,
-        notes=tuple(notes),
-    )
+    attacker = TrainedAttacker(ours[0]) if ours else None
+    return Trained(attacker=attacker, students=ours, training=training, notes=tuple(notes))
 
 
 class TrainedAttacker:
@@ -151,7 +155,19 @@ class TrainedAttacker:
         return distribution.in_space(np.asarray(self._from_noise(outputs, noise)))[0]
 
 
-def scout(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> list[Episode]:
+@dataclass(frozen=True, kw_only=True)
+class Scouted:
+    """Where random and sticky play gets."""
+
+    states: np.ndarray  # (n, d)
+    rescued: np.ndarray  # (k, d) those of them that a trigger fired in
+    failures: int
+    """Episodes that ended in danger."""
+    failed: Sequence[Episode] = ()
+    """Those on Gymnasium's environment."""
+
+
+def scout(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> Scouted:
     """Random and sticky episodes by turns; at least one of each."""
     episodes: list[Episode] = []
     with Arena(task, intervention) as arena:
@@ -159,10 +175,33 @@ def scout(task: Task, intervention: Intervention, budget: int, seed: int, callba
         while len(episodes) < 2 or sum(len(e.steps) for e in episodes) < budget:
             episodes.append(arena.play(attackers[len(episodes) % 2], derive_seed(seed, len(episodes))))
             callback(AuditProgress(intervention.name, "training", len(episodes[-1].steps)))
-    return episodes
+    steps = [step for episode in episodes for step in episode.steps]
+    failed = [episode for episode in episodes if episode.danger is not None]
+    return Scouted(
+        states=np.array([step.state for step in steps]),
+        rescued=np.array([step.state for step in steps if step.rescued]),
+        failures=len(failed),
+        failed=failed,
+    )
 
 
-def hostile_task(task: Task, intervention: Intervention, scouted: list[Episode]) -> Task:
+def scout_twin(task: Task, intervention: Intervention, budget: int, seed: int, callback: Callback = ignore) -> Scouted:
+    """The same in the JAX environment, as far as there is room for states."""
+    twin = Twin(task, intervention, given_actions, records=True)
+    n = int(np.clip(budget // (2 * twin.horizon), 1, MOST_SCOUTS))
+    rng = generator(seed, "scouts")
+    held = held_actions(twin.distribution, rng, twin.horizon, n)
+    drawn = drawn_actions(twin.distribution, rng, (twin.horizon, n))
+    seeds = rng.integers(2**31, size=(1, 2 * n))
+    played = twin.play((), np.concatenate([held, drawn], axis=1)[None], seeds)
+    assert played.recorded is not None
+    callback(AuditProgress(intervention.name, "training", int(played.n_steps.sum())))
+    lasted = np.arange(twin.horizon)[:, None] < played.n_steps[0]  # (T, E)
+    states, rescued = played.recorded.state[0], played.recorded.rescued[0]
+    return Scouted(states=states[lasted], rescued=states[lasted & rescued], failures=int(played.failed(task).sum()))
+
+
+def hostile_task(task: Task, intervention: Intervention, scouted: Scouted) -> Task:
     """The task as an attacker sees it: the same world, paid for failures."""
     pay = hostile_reward(scouted, task.horizon_under(intervention))
     named = () if intervention.name == "none" else (intervention,)
@@ -180,12 +219,10 @@ def _one_step(intervention: Intervention) -> Intervention:
     return replace(intervention, name=f"{intervention.name}, one step", horizon=1)
 
 
-def hostile_reward(scouted: Sequence[Episode], horizon: int) -> Callable[[Transition], Array]:
+def hostile_reward(scouted: Scouted, horizon: int) -> Callable[[Transition], Array]:
     """What attackers are paid: failures, and hints that are worth at most half of one."""
-    steps = [step for episode in scouted for step in episode.steps]
-    states = np.array([step.state for step in steps])
-    rescued = np.array([step.state for step in steps if step.rescued])[:MOST_TARGETS]
-    lead = novelty_by_count(states) if _numbered(states) else lead_by_distance(states, rescued)
+    states = scouted.states
+    lead = novelty_by_count(states) if _numbered(states) else lead_by_distance(states, scouted.rescued[:MOST_TARGETS])
 
     def pay(transition: Transition) -> Array:
         hint = (1 + transition.rescued) / 2 * lead(transition.move.state)  # 0 to 1
@@ -234,15 +271,19 @@ def _numbered(states: np.ndarray) -> bool:
     return whole and bool(states.min() >= 0 and states.max() < MOST_NUMBERS)
 
 
-def plan_training(task: Task, budget: int) -> tuple[int, StudentConfig]:
-    """How many students are trained for about `budget` steps in all, and their settings: the task's, in small updates.
+def plan_training(task: Task, budget: int, backend: str) -> tuple[int, StudentConfig]:
+    """How many students are trained for about `budget` steps in all, and their settings: the task's, in small updates,
+    or in its own where there are steps for many.
 
     Several students, because each finds its own way; N_UNITS units of one round, because there are no constraints.
     """
     own = student_of(task)
     n_students = min(max(budget // STEPS_PER_STUDENT, 1), MOST_STUDENTS)
+    if backend == "compiled":
+        n_students = max(n_students, min(budget // STEPS_OF_MANY, MOST_OF_MANY))
     per_unit = budget // (n_students * N_UNITS)
-    updates = max(-(-per_unit // (LONGEST_ROLLOUT * own.n_envs)), 1)
+    longest = max(LONGEST_ROLLOUT, own.n_steps) if per_unit * N_UNITS >= STEPS_OF_MANY else LONGEST_ROLLOUT
+    updates = max(-(-per_unit // (longest * own.n_envs)), 1)
     n_steps = max(per_unit // (updates * own.n_envs), SHORTEST_ROLLOUT)
     return n_students, replace(
         own,
@@ -272,6 +313,14 @@ def _failures(transcript: Transcript) -> int:
     return (transcript.training_failures or 0) + (last.failures or 0 if last else 0)
 
 
-def _workers(n_workers: int | None) -> int:
+def _batching(backend: str, n_students: int) -> Batching:
+    """One batch; several where steps are compiled and there are cores for them."""
+    if backend != "compiled":
+        return Batching(1, n_students)
+    usual = Batching.usual(backend)
+    return usual._replace(largest=min(usual.largest, -(-n_students // usual.side_by_side)))
+
+
+def _workers(backend: str, n_workers: int | None) -> int | None:
     """One batch of students needs one worker at most."""
-    return 1 if n_workers is None else min(n_workers, 1)
+    return n_workers if backend == "compiled" else 1 if n_workers is None else min(n_workers, 1)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cisr.auditing.counterexample import Counterexample, replay_apart
+from cisr.auditing.counterexample import Candidate, load, play_candidate_apart, replay_apart
 from cisr.auditing.report import AuditReport
 from cisr.auditing.report import audit as run_audit
 from cisr.cli import options
@@ -19,7 +19,7 @@ from cisr.tasks import get_task, papers_kind
 from cisr.training import STEP_TIMEOUT
 from cisr.view import audit as show
 from cisr.view.audit_picture import audit_map
-from cisr.view.counterexamples import keep_counterexamples, last_frames
+from cisr.view.counterexamples import keep_candidates, keep_counterexamples, last_frames
 from cisr.view.episode_picture import draw
 from cisr.view.progress import counting
 
@@ -87,6 +87,9 @@ def audit(
     for path in kept.paths:
         again = shlex.join(["cisr", "audit", task_name, "--replay", str(path)])
         out.print(f"Counterexample: {again}", soft_wrap=True)
+    for path in keep_candidates(found, folder):
+        again = shlex.join(["cisr", "audit", task_name, "--replay", str(path)])
+        out.print(f"To be played where Gymnasium's environment is installed: {again}", soft_wrap=True)
     write_json(json_path, found.to_json())
     if found.refuted:
         raise SystemExit(1)
@@ -98,8 +101,9 @@ def _show(found: AuditReport) -> None:
         if found.exact.numbers is not None:
             out.print(show.numbers_table(found.exact))
         out.print(show.task_line(found.exact), soft_wrap=True)
-    if (attacks := show.attack_table(found)) is not None:
-        out.print(attacks)
+    for attacks in (show.search_table(found), show.attack_table(found)):
+        if attacks is not None:
+            out.print(attacks)
     notes = [f"{v.name}: {note}" for v in found.verdicts if v.falsification for note in v.falsification.notes]
     for line in (*(f"Broken promise: {promise}" for promise in found.broken), *found.notes, *notes):
         out.print(line, soft_wrap=True)
@@ -107,7 +111,10 @@ def _show(found: AuditReport) -> None:
 
 def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_timeout: float) -> None:
     """Play a counterexample again, say whether the same came out, and draw it."""
-    example = Counterexample.load(path)
+    example = load(path)
+    if isinstance(example, Candidate):
+        _confirm(task, example, folder / path.name, workers, step_timeout)
+        return
     again = replay_apart(task, example, n_workers=workers, step_timeout=step_timeout)
     out.print(str(example) + ".", soft_wrap=True)
     if not again:
@@ -119,3 +126,18 @@ def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_time
     if missing is not None:
         out.print(f"The picture does without the last frame: {missing}", soft_wrap=True)
     out.print(f"The replay is the same, step by step. Picture: {shlex.quote(str(picture))}", soft_wrap=True)
+
+
+def _confirm(task: Task, candidate: Candidate, target: Path, workers: int | None, step_timeout: float) -> None:
+    """Play what failed in a JAX environment on Gymnasium's; exit code 1 if it fails there, too."""
+    out.print(str(candidate) + ".", soft_wrap=True)
+    example = play_candidate_apart(task, candidate, n_workers=workers, step_timeout=step_timeout)
+    if example is None:
+        out.print("On Gymnasium's environment it does not fail.", soft_wrap=True)
+        return
+    kept = target.with_stem(f"{target.stem}-confirmed")
+    example.save(kept)
+    (frame,), _ = last_frames(task, [example], step_timeout)
+    draw(task, example, kept.with_suffix(".png"), frame=frame)
+    out.print(f"On Gymnasium's environment it fails, too: {shlex.quote(str(kept))}", soft_wrap=True)
+    raise SystemExit(1)

@@ -21,7 +21,7 @@ from cisr.core import constraints
 from cisr.core.constraints import Account
 from cisr.core.intervention import Array, Drive, Intervention, Override, Place, Reset, Rewind, ToStart, Trigger
 from cisr.core.jax_env import EnvParams, JaxEnv, State
-from cisr.core.moves import Move, Unknown, holds_standing, standing
+from cisr.core.moves import Move, Transition, Unknown, holds_standing, standing
 from cisr.core.task import Task
 
 REWIND, TO_START, OTHERS = 0, 1, 2
@@ -109,6 +109,20 @@ class CompiledCMDP:
 
         `u_drive` (E, max_driven, n_step_uniforms) is for driven steps, where the task has drives.
         """
+        after, step, _ = self.transition(params, rules, envs, action, u, u_place, u_drive)
+        return after, step
+
+    def transition(
+        self,
+        params: EnvParams,
+        rules: Rules,
+        envs: Envs,
+        action: Array,
+        u: Array,
+        u_place: Array,
+        u_drive: Array | None = None,
+    ) -> tuple[Envs, Step, Transition]:
+        """The same, with what the move was before any rescue."""
         task, jax_env = self.task, self.jax_env
         action, vetoes = self._overridden(rules, envs, action)
         moved, move = self._move(params, envs.state, action, u)
@@ -133,7 +147,7 @@ class CompiledCMDP:
         if task.reward is not None:
             step = step._replace(reward=task.reward(transition))
         after = Envs(state=state, account=account, visited=visited, length=length, doomed=envs.doomed)
-        return after, step
+        return after, step, transition
 
     def _put(self, placed: Array, state: State, target: Array) -> State:
         """The states with those that are placed where they are to be."""

@@ -90,6 +90,10 @@ class Task:
     """R_max: an episode of M_0 with a rescue or a failure scores −2·T_0·R_max."""
     jax_env: Callable[[], JaxEnv] | None = None
     """Makes the JAX environment of the environment, where the task has one."""
+    jax_draws: Callable[[int, int], tuple[np.ndarray, np.ndarray]] | None = None
+    """draws(seed, n_steps) -> uniforms (n_reset_uniforms,) and (n_steps, n_step_uniforms): those by which the JAX
+    environment plays the episode that the environment plays from this seed. With it, failures that are found in the one
+    can be played in the other."""
     model: Callable[[], FiniteModel] | None = None
     """Makes the transition model of a finite task, where it has one that the environment does not show itself."""
     version: str | int | None = None
@@ -154,7 +158,7 @@ class Task:
             kappa=check_number(f"The kappa {its}", self.kappa, 0),
             max_reward=check_number(f"The max_reward {its}", self.max_reward, 0),
         )
-        for hook in ("reward", "jax_env", "model", "place", "save", "restore"):
+        for hook in ("reward", "jax_env", "jax_draws", "model", "place", "save", "restore"):
             if getattr(self, hook) is not None:
                 check_function(f"The {hook} {its}", getattr(self, hook), "or None")
         check_function(f"The read_state {its}", self.read_state, "of an environment that returns its state (d,)")

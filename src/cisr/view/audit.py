@@ -63,6 +63,21 @@ def attack_table(report: AuditReport) -> Table | None:
         for attack in falsification.attacks:
             figures = (f"{attack.episodes:,}", f"{attack.failures:,}", f"{attack.upper_bound:.3g}")
             table.add_row(name, attack.attacker, *figures)
+    return table if table.row_count else None
+
+
+def search_table(report: AuditReport) -> Table | None:
+    """What was found in the JAX environment; None where nothing was searched."""
+    searched = [(v.name, v.falsification) for v in report.verdicts if v.falsification and v.falsification.searches]
+    if not searched:
+        return None
+    numbers = ("steps", "episodes", "failures", "per episode ≤", "played on Gymnasium's", "failed there")
+    table = plain_table("Attacks in the JAX environment", ["intervention", "attacker"], numbers)
+    for name, falsification in searched:
+        for search in falsification.searches:
+            counts = (search.steps, search.episodes, search.failures)
+            figures = (*(f"{n:,}" for n in counts), f"{search.upper_bound:.3g}")
+            table.add_row(name, search.attacker, *figures, f"{search.replayed:,}", f"{search.confirmed:,}")
     return table
 
 

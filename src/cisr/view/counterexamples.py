@@ -50,6 +50,19 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_tim
     return Kept(tuple(examples), frames.missing)
 
 
+def keep_candidates(report: AuditReport, folder: Path) -> tuple[Path, ...]:
+    """What failed in a JAX environment and could not be played on Gymnasium's, as files."""
+    found = {
+        folder / f"{plain(verdict.name)}-{plain(candidate.attacker)}-candidate-{number}.json": candidate
+        for verdict in report.verdicts
+        if verdict.falsification is not None and verdict.counts
+        for number, candidate in enumerate(verdict.falsification.candidates, 1)
+    }
+    for path, candidate in found.items():
+        candidate.save(path)
+    return tuple(found)
+
+
 class Frames(NamedTuple):
     """A frame (height, width, 3) for each example, None where there is none, and why one is missing that was tried."""
 
@@ -86,7 +99,7 @@ def _drawn(task: Task, example: Counterexample) -> np.ndarray | str:
     try:
         with warnings.catch_warnings(), Arena(visible, task.intervention(example.intervention)) as arena:
             warnings.simplefilter("ignore")
-            arena.play(Reciting(example.episode), example.episode.seed)
+            arena.play(Reciting(example.episode.actions), example.episode.seed)
             return np.asarray(arena.env.render())
     except users_errors() as error:  # no display, no pygame: the picture does without
         return described(error)

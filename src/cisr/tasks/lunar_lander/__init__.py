@@ -156,6 +156,11 @@ def lunar_lander(scale: Scale, kind: str) -> Task:
 
         return LanderJaxEnv(sensor_variance=variance)
 
+    def jax_draws(seed: int, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
+        from cisr.tasks.lunar_lander.draws import gymnasiums_draws  # only audits need it
+
+        return gymnasiums_draws(seed, n_steps, noisy)
+
     training = _training(scale, kind)
     n_units = training.n_units
     told = f", {n_units} units of 96,000 steps." if scale == "paper" else f" for {n_units} units, few of them: minutes."
@@ -173,6 +178,7 @@ def lunar_lander(scale: Scale, kind: str) -> Task:
         read_state=read_state,
         place=place_noisily if noisy else place,
         jax_env=jax_env,
+        jax_draws=jax_draws,
         constraint_form="sum",
         safe_evaluation="Funnel",
         max_reward=100.0,

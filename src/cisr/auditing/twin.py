@@ -1,0 +1,223 @@
+"""Whole episodes of many attackers at once, in a task's JAX environment.
+
+A failure there is a claim about that environment. Where it is known what Gymnasium's environment draws from a seed
+(`Task.jax_draws`), each episode is that of a seed, so that what fails here can be played there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cisr.cmdp.compiled import CompiledCMDP, Envs
+from cisr.cmdp.episodes import outcome_of
+from cisr.core.intervention import Array, Intervention
+from cisr.core.seeding import generator
+from cisr.core.task import Task
+from cisr.kernels.steps import StepKernel, step_kernels
+from cisr.students.distributions import Categorical, Categoricals, Distribution, Gaussian
+
+Acts = Callable[[Any, Array, Array], Array]
+"""acts(known, observations (1, ...), noise (1, ...)) -> actions (1, ...) of one attacker"""
+RUNNING = -1
+
+
+class Flight(NamedTuple):
+    """An episode under way."""
+
+    envs: Envs
+    outcome: Array  # (1,) which of the task's outcomes it came to; RUNNING
+    n_steps: Array  # (1,)
+
+
+class Recorded(NamedTuple):
+    """What is seen of a step."""
+
+    state: Array  # (1, d) moved to, before any rescue
+    rescued: Array  # (1,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """Episodes of S attackers, E each."""
+
+    seeds: np.ndarray  # (S, E)
+    outcomes: np.ndarray  # (S, E)
+    n_steps: np.ndarray  # (S, E)
+    actions: np.ndarray  # (S, T, E, ...)
+    recorded: Recorded | None  # (S, T, E, ...) where it was asked for
+
+    def failed(self, task: Task) -> np.ndarray:
+        """(S, E); dangers are the first of a task's outcomes."""
+        return (self.outcomes >= 0) & (self.outcomes < len(task.dangers))
+
+    def actions_of(self, attacker: int, episode: int) -> list[Any]:
+        """Until it ended."""
+        taken: list[Any] = self.actions[attacker, : self.n_steps[attacker, episode], episode].tolist()
+        return taken
+
+
+class Twin:
+    """A task's JAX environment under one intervention; `acts` is how its attackers act."""
+
+    def __init__(self, task: Task, intervention: Intervention, acts: Acts, *, records: bool = False) -> None:
+        assert task.jax_env is not None
+        self.task = task
+        self.intervention = intervention
+        self.horizon = task.horizon_under(intervention)
+        self._env = task.jax_env()
+        self._params = jax.tree.map(jnp.asarray, self._env.params)
+        named = any(intervention.name == own.name for own in task.interventions)
+        every = task.interventions if named else (*task.interventions, intervention)  # one program for all of them
+        self._cmdp = CompiledCMDP(task, self._env, every)
+        self._rules = self._cmdp.rules(intervention)
+        self._acts = acts
+        self._records = records
+        self._kernels: list[StepKernel] | None = None
+        self._written = False
+        actions = self._env.n_actions
+        self.distribution: Distribution = Categorical(actions) if isinstance(actions, int) else actions
+
+    def play(self, known: Any, noise: np.ndarray, seeds: np.ndarray) -> Played:
+        """What attackers know is (S, ...), their noise (S, T, E, ...), and episodes have seeds (S, E)."""
+        reset, steps = self._draws(seeds)  # (S, E, n), (S, T, E, n)
+        place, drive = self._rescuers_draws(seeds)
+        rules = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(seeds), *np.shape(leaf))), self._rules)
+        end, results = self._fly((known, rules), reset, (noise, steps, place, drive))
+        actions, recorded = results if self._records else (results, None)
+        return Played(
+            seeds=seeds,
+            outcomes=np.asarray(end.outcome).reshape(seeds.shape),
+            n_steps=np.asarray(end.n_steps).reshape(seeds.shape),
+            actions=_alone(actions),
+            recorded=None if recorded is None else Recorded(*map(_alone, recorded)),
+        )
+
+    def _fly(self, shared: Any, reset: np.ndarray, given: Any) -> tuple[Flight, Any]:
+        if not self._written:
+            self._write(shared, given)
+        if self._kernels is None:
+            return self._xla(shared, reset, given)
+        begin, fly = self._kernels
+        _, envs = begin((), (), reset[:, None])
+        started = jax.tree.map(lambda leaf: leaf.reshape(*reset.shape[:2], *leaf.shape[3:]), envs)
+        nobody = np.full(reset.shape[:2], RUNNING, np.int32)
+        return fly(shared, Flight(started, nobody, np.zeros_like(nobody)), given)
+
+    def _write(self, shared: Any, given: Any) -> None:
+        def example(tree: Any, axes: int, own: tuple[int, ...] = ()) -> Any:
+            return jax.tree.map(lambda leaf: _like((*own, *leaf.shape[axes:]), leaf.dtype), tree)
+
+        u = _like((1, self._env.n_reset_uniforms), jnp.float32)
+        start = jax.eval_shape(self._begin, u)
+        self._written = True
+        if self._cmdp.depth == 1 and self._env.table is None:
+            self._kernels = step_kernels(
+                f"Task '{self.task.name}'",
+                (lambda shared, state, u: ((), self._begin(u).envs), (), (), u),
+                (self._step, example(shared, 1), start, example(given, 3, (1,))),
+            )
+
+    @cached_property
+    def _xla(self) -> Callable[[Any, np.ndarray, Any], tuple[Flight, Any]]:
+        def one(shared: Any, reset: Array, given: Any) -> Any:
+            alone = jax.tree.map(lambda leaf: leaf[:, None], given)
+            return jax.lax.scan(lambda state, x: self._step(shared, state, x), self._begin(reset[None]), alone)
+
+        return jax.jit(jax.vmap(jax.vmap(one, (None, 0, 1), (0, 1))))
+
+    def _begin(self, u: Array) -> Flight:
+        envs = self._cmdp.start(self._params, u)
+        return Flight(envs, jnp.full(1, RUNNING, jnp.int32), jnp.zeros(1, jnp.int32))
+
+    def _step(self, shared: Any, flight: Flight, given: Any) -> tuple[Flight, Any]:
+        known, rules = shared
+        noise, u, u_place, u_drive = given
+        seen = self._env.get_obs(flight.envs.state, self._params)
+        if self._env.table is not None:
+            seen = jnp.asarray(self._env.table)[seen]
+        actions = self._acts(known, seen, noise)
+
+        def go_on(now: Flight) -> tuple[Flight, Recorded]:
+            envs, step, seen = self._cmdp.transition(self._params, rules, now.envs, actions, u, u_place, u_drive)
+            over = step.terminated | step.truncated
+            came_to = outcome_of(step.outcomes).astype(jnp.int32)
+            after = Flight(envs, jnp.where(over, came_to, RUNNING), now.n_steps + 1)
+            return after, Recorded(seen.move.state, step.rescued)
+
+        def rest(now: Flight) -> tuple[Flight, Recorded]:
+            return now, Recorded(self._env.state_vector(now.envs.state), jnp.zeros(1, bool))
+
+        flight, recorded = jax.lax.cond((flight.outcome == RUNNING).all(), go_on, rest, flight)
+        return flight, (actions, recorded) if self._records else actions
+
+    def _draws(self, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the environments of these episodes draw."""
+        n_reset, n_step = self._env.n_reset_uniforms, self._env.n_step_uniforms
+        reset = np.empty((seeds.size, n_reset), np.float32)
+        steps = np.empty((seeds.size, self.horizon, n_step), np.float32)
+        for k, seed in enumerate(seeds.ravel().tolist()):
+            if self.task.jax_draws is None:
+                rng = generator(seed, "twin")
+                reset[k], steps[k] = rng.random(n_reset), rng.random((self.horizon, n_step))
+            else:
+                reset[k], steps[k] = self.task.jax_draws(seed, self.horizon)
+        shaped = steps.reshape(*seeds.shape, self.horizon, n_step)
+        return reset.reshape(*seeds.shape, n_reset), np.ascontiguousarray(np.moveaxis(shaped, 2, 1))
+
+    def _rescuers_draws(self, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rng = generator(int(seeds.ravel()[0]), "rescues")
+        shape = (len(seeds), self.horizon, seeds.shape[1])
+        driven = (self._cmdp.max_driven, self._env.n_step_uniforms)
+        return (
+            rng.random((*shape, self._cmdp.n_place_uniforms), np.float32),
+            rng.random((*shape, *driven), np.float32),
+        )
+
+
+def _like(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _alone(array: Any) -> np.ndarray:
+    """(S, T, E, 1, ...) without the axis on which each environment is alone."""
+    found = np.asarray(array)
+    return found.reshape(*found.shape[:3], *found.shape[4:])
+
+
+def given_actions(known: Any, seen: Array, noise: Array) -> Array:
+    """Of attackers that do what was drawn for them."""
+    return noise
+
+
+def drawn_actions(distribution: Distribution, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform ones (*shape, ...), as the environment is given them; normal ones where a space has no bounds."""
+    if isinstance(distribution, Categorical):
+        return rng.integers(distribution.n_actions, size=shape, dtype=np.int32) + np.int32(distribution.start)
+    if isinstance(distribution, Categoricals):
+        flat = rng.integers(np.array(distribution.n_actions), size=(*shape, *distribution.shape), dtype=np.int32)
+        return np.asarray(distribution.in_space(flat))
+    assert isinstance(distribution, Gaussian)
+    low, high = np.array(distribution.low), np.array(distribution.high)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    within = np.where(bounded, low, 0) + rng.random((*shape, len(low))) * np.where(bounded, high - low, 0)
+    unbound = rng.normal(size=(*shape, len(low)))
+    return np.asarray(distribution.in_space(np.where(bounded, within, unbound).astype(np.float32)))
+
+
+def held_actions(distribution: Distribution, rng: np.random.Generator, n_steps: int, n: int) -> np.ndarray:
+    """Of n episodes (T, n, ...): each held for a random number of steps, 1 to T on a logarithmic scale."""
+    holds = np.minimum(n_steps ** rng.random((n, n_steps)), n_steps).astype(int)
+    ends = np.cumsum(holds, axis=1)
+    changes = np.zeros((n, n_steps), int)
+    row, column = np.nonzero(ends < n_steps)
+    changes[row, ends[row, column]] = 1
+    number = np.cumsum(changes, axis=1)  # (n, T) which of an episode's draws is held
+    drawn = drawn_actions(distribution, rng, (n, n_steps))
+    return np.ascontiguousarray(np.moveaxis(drawn[np.arange(n)[:, None], number], 1, 0))
