@@ -10,8 +10,10 @@ from cisr import Store, explorer, get_task
 from cisr.cli import main
 from cisr.cli.options import Scale
 from cisr.cli.reproducing import Way, _parts
+from cisr.core.publication import MainRow, PublishedRow
 from cisr.experiments.publications import publication
 from cisr.experiments.reproduce import n_students_in_all, random_studies, teacher_studies
+from cisr.tasks import entry_of
 from cisr.training import BatchProgress, Graduation
 from cisr.view.page import write_page
 
@@ -161,12 +163,79 @@ def test_the_page_on_our_store_says_whose_students_the_papers_numbers_are_of(bot
 @pytest.mark.parametrize("way", [None, *Way])
 def test_each_way_has_its_own_students_and_names(tmp_path, way):
     parts = _parts("lunar-lander", Scale.paper, None, way, tmp_path / "s.db", tmp_path / "drawn.png", 0)
-    found = {part.way: (part.task.training.student_kind, part.store.name, part.figure.name) for part in parts}
-    papers = {Way.paper: ("two-layer", "s.db", "drawn.png")}
-    ours = {Way.ours: ("explorer", "s-explorer.db", "drawn-explorer.png")}
+    found = {part.name: (part.task.training.student_kind, part.store.name, part.figure.name) for part in parts}
+    papers = {
+        "paper": ("two-layer", "s.db", "drawn.png"),
+        "noisy": ("noisy", "s-noisy.db", "drawn-noisy.png"),
+        "one-layer": ("one-layer", "s-one-layer.db", "drawn-one-layer.png"),
+    }
+    ours = {"ours": ("explorer", "s-explorer.db", "drawn-explorer.png")}
     assert found == {None: papers | ours, Way.both: papers | ours, Way.paper: papers, Way.ours: ours}[way]
     assert {part.task.training.teaching.teacher for part in parts if part.way is Way.ours} <= {"top-two"}
     assert all(publication(part.task).title.startswith("Lunar Lander") for part in parts)
+
+
+@pytest.fixture(scope="module")
+def with_transfer(tmp_path_factory):
+    """A paper that applies its teachers' curricula to another kind of students: a folder with the stores, the JSON."""
+    lake = entry_of("frozen-lake").published
+    row = PublishedRow(success=(0.5, 0.1), training_failures=(2.0, 0.5), mean_return=(3.0, 0.2))
+    main = {"SR1": MainRow(mean_return=4.0, success=0.75, test_failures=0.125, training_failures=7.0)}
+    others = dataclasses.replace(lake, title="Other students", rows={"Optimized": row}, students=("mlp",), main=main)
+    published = dataclasses.replace(lake, students=("cnn", "explorer"), transfers=(others,))
+    folder = tmp_path_factory.mktemp("transfer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cisr.experiments.publications._published", lambda name: published)
+        told = reproduce(patch, folder, "--way", "paper")
+        assert reproduce(patch, folder, "--way", "paper") == told
+        yield folder, told, patch
+
+
+def test_curricula_of_the_papers_teachers_are_applied_to_other_students(with_transfer):
+    folder, told, _ = with_transfer
+    other = told["transfers"]["mlp"]
+    assert list(told["transfers"]) == ["mlp"] and other["policies"] == {"Optimized": told["policies"]["Optimized"]}
+    labels = [row["curriculum"] for row in told["rows"] if row["curriculum"] not in ("Bandit", "Random search")]
+    assert [row["curriculum"] for row in other["rows"]] == labels
+    assert {row["curriculum"]: row["paper"] and row["paper"]["success"] for row in other["rows"]} == {
+        label: [0.5, 0.1] if label == "Optimized" else None for label in labels
+    }
+    transcripts, _, runs, settings = contents(folder / "store-mlp.sqlite")
+    assert settings["student"] == "mlp" and set(runs) == {"evaluation-1", "evaluation-2"}
+    assert len(transcripts) == COUNTS["teachers"] * COUNTS["students"] * len(labels)
+    met = {t.name: t.curriculum for t in transcripts}
+    for k, policy in enumerate(told["policies"]["Optimized"], 1):
+        assert met[f"evaluation-{k}/Optimized/000"] == policy
+    for name in ("store-mlp.png", "store-mlp.pdf"):
+        assert (folder / name).stat().st_size > 0
+
+
+def test_the_main_table_sets_each_kind_of_students_beside_the_papers(with_transfer, capfd):
+    folder, told, patch = with_transfer
+    reproduce(patch, folder, "--way", "paper")
+    printed = capfd.readouterr().out
+    lines = printed[printed.index("The paper's main table") :].splitlines()
+    (ours,) = [k for k, line in enumerate(lines) if "SR1" in line]
+    sr1 = next(row for row in told["transfers"]["mlp"]["rows"] if row["curriculum"] == "SR1")["ours"]
+    assert "mlp" in lines[ours]
+    assert f"{sr1['success']['mean']:.3f}" in lines[ours] and f"{sr1['deployment_failures']['mean']:.3f}" in lines[ours]
+    assert lines[ours + 1].split() == ["4.0", "0.750", "0.125", "7.0"]
+
+
+def test_the_page_of_other_students_names_the_command_that_has_their_teachers(with_transfer):
+    folder, _, _ = with_transfer
+    written = write_page(folder / "store-mlp.sqlite").read_text()
+    assert "Other students" in written
+    assert "cisr reproduce frozen-lake --scale paper --way paper --teachers 2 --students 1" in written
+
+
+def test_students_without_teachers_of_their_own_are_not_reproduced_alone(with_transfer, tmp_path, capfd):
+    reproduce_alone = ["reproduce", "frozen-lake", "--student", "mlp", "--store", str(tmp_path / "s")]
+    with pytest.raises(SystemExit) as stop:
+        main(reproduce_alone)
+    assert stop.value.code == 2
+    said = " ".join(capfd.readouterr().err.split())
+    assert "trains no teachers for mlp students" in said and "--way paper` does both" in said
 
 
 def test_a_kind_of_students_that_is_named_is_the_only_one(tmp_path):

@@ -35,7 +35,7 @@ def batch():
 
 def test_the_time_left_counts_steps_of_units_that_are_not_over(clock, batch):
     each = tiny.task.training.student.steps_per_unit
-    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
+    meter = Meter(Console(file=io.StringIO()), "Comparing", {"": (4, 2)})
     said = said_after(clock, 60.0, meter, batch, each)  # one unit of eight in a minute
     assert "Comparing: 0 of 8 units" in said and "about 7.0 minutes left" in said
 
@@ -45,7 +45,7 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
         compare(tiny.task, {"SR1": Fixed("SR1")}, n_students=1, store=store, execution=tiny.HERE)
         before = store.transcripts()
     each = tiny.task.training.student.steps_per_unit
-    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=3, n_students=3)
+    meter = Meter(Console(file=io.StringIO()), "Comparing", {"": (3, 3)})
     meter.already(before)
     clock[0] += 500.0  # spent before the work began
     said = said_after(clock, 60.0, meter, batch, 2 * each)  # two units of the six left
@@ -54,7 +54,7 @@ def test_what_was_done_before_does_not_make_this_run_look_faster(clock, batch, t
 
 def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_itself(clock, batch):
     each = tiny.task.training.student.steps_per_unit
-    meter = Meter(Console(file=io.StringIO()), "Reproducing", n_units=2, n_students=4)
+    meter = Meter(Console(file=io.StringIO()), "Reproducing", {"paper": (2, 2), "ours": (2, 2)})
     for part in ("paper", "ours"):
         with meter:
             clock[0] += 60.0
@@ -67,13 +67,13 @@ def test_students_of_one_name_in_two_parts_are_two_and_each_part_is_timed_by_its
 
 
 def test_nothing_is_said_more_often_than_now_and_then(clock, batch):
-    meter = Meter(Console(file=io.StringIO()), "Comparing", n_units=4, n_students=2)
+    meter = Meter(Console(file=io.StringIO()), "Comparing", {"": (4, 2)})
     assert said_after(clock, QUIET_SECONDS / 2, meter, batch, 1) == ""
 
 
 def test_a_terminal_shows_a_bar_with_what_is_done(batch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with Meter(terminal, "Comparing", n_units=2, n_students=2) as meter:
+    with Meter(terminal, "Comparing", {"": (2, 2)}) as meter:
         meter(BatchProgress(batch, Checkpoint(1, {}, (), ())))
     assert "Comparing" in terminal.file.getvalue() and "2/4" in terminal.file.getvalue()
 

@@ -130,7 +130,7 @@ def compare(
     pictures.check(task, execution)
     began = time.monotonic()
     with interruptible(), Store(path) as opened, perhaps_watched(watch, path, task_name):
-        meter = Meter(err, f"Comparing on {task.name}", task.training.n_units, students * len(policies))
+        meter = Meter(err, f"Comparing on {task.name}", {"": (task.training.n_units, students * len(policies))})
         if not fresh:
             meter.already(t for label in policies for t in opened.transcripts(f"compare/{label}/")[:students])
         with meter, showing(tensorboard, opened) as board:

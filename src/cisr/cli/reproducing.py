@@ -1,4 +1,4 @@
-"""`cisr reproduce`: the paper's way, and ours beside it."""
+"""`cisr reproduce`: the paper's way, for each kind of its students, and ours beside it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cisr.core.seeding import check_seed
 from cisr.core.task import Task
 from cisr.experiments import reproduce as reproduction
 from cisr.experiments.compare import check_n_students
+from cisr.experiments.publications import transfer_kinds
 from cisr.experiments.reproduce import OPTIMIZED, Reproduction
 from cisr.store import Store
 from cisr.system.files import check_suffix, check_targets
@@ -28,7 +29,7 @@ from cisr.tasks.entry import EXPLORER
 from cisr.training import STEP_TIMEOUT
 from cisr.view.figures import learning_figure
 from cisr.view.progress import Meter
-from cisr.view.tables import differences_table, reproduction_table, ways_table
+from cisr.view.tables import differences_table, main_table, reproduction_table, ways_table
 from cisr.view.terminal import on_terminal
 from cisr.view.words import belief_in_words, in_words
 
@@ -40,12 +41,25 @@ class Way(StrEnum):
 
 
 class Part(NamedTuple):
-    """One of the ways: its students and teacher, and where its results go."""
+    """One kind of students under teachers of their own or of others, and where its results go."""
 
     way: Way
+    kind: str | None
+    """To which the teachers' curricula are applied; None where students have teachers of their own."""
     task: Task
     store: Path
     figure: Path
+
+    @property
+    def name(self) -> str:
+        """Ours and the paper's are known by the way."""
+        return self.kind or self.way
+
+    @property
+    def in_words(self) -> str:
+        if self.kind is not None:
+            return f"the paper's way, {self.kind} students"
+        return "our way" if self.way is Way.ours else "the paper's way"
 
     @property
     def targets(self) -> dict[str, Path]:
@@ -62,7 +76,8 @@ WayOption = Annotated[
     Way | None,
     typer.Option(
         help="With the paper's students and teacher, with ours (explorers), or with both, one after the other. "
-        "Ours has a store and a figure of its own, with -explorer in the name. (default: both; not with --student)",
+        "Ours has a store and a figure of its own, with -explorer in the name, and so has each other kind of students "
+        "that the paper applies its teachers' curricula to. (default: both; not with --student)",
         show_default=False,
     ),
 ]
@@ -93,19 +108,22 @@ def reproduce(
     seed: options.SeedOption = 0,
     json_path: options.JsonOption = None,
 ) -> None:
-    """Reproduce the paper's table and figure, beside the paper's numbers, then the same with our students and teacher;
-    goes on where it was stopped. Lunar Lander takes hours for each of the two: --way chooses one."""
+    """Reproduce the paper's tables and figure, beside the paper's numbers, then the same with our students and teacher;
+    goes on where it was stopped. Lunar Lander takes hours without a GPU: --way chooses one of the two."""
     parts = _parts(task_name, scale, student, way, store, figure, seed)
-    targets = {f"{option} ({part.way})": path for part in parts for option, path in part.targets.items()}
+    targets = {f"{option} ({part.name})": path for part in parts for option, path in part.targets.items()}
     check_targets({**targets, "--json": json_path})
     execution = options.execution_of(backend, executor, address, gpus, workers, step_timeout, batch)
     check_seed(seed)
     reproduction.check_n_teachers(teachers)
     check_n_students(students, teachers)
-    n_students = sum(reproduction.n_students_in_all(part.task, teachers, students) for part in parts)
-    meter = Meter(err, f"Reproducing {parts[0].task.name}", parts[0].task.training.n_units, n_students)
+    sizes = {
+        part.name: (part.task.training.n_units, reproduction.n_students_in_all(part.task, teachers, students))
+        for part in parts
+    }
+    meter = Meter(err, f"Reproducing {parts[0].task.name}", sizes)
     shared: dict[str, Any] = {"n_teachers": teachers, "seed": seed, "execution": execution}
-    done: dict[Way, Reproduction] = {}
+    done: dict[str, Reproduction] = {}
     began = time.monotonic()
     with interruptible(), ExitStack() as stack:
         stores = [_prepare(part, stack, meter, fresh, shared) for part in parts]
@@ -117,15 +135,22 @@ def reproduce(
         )
         for part, opened in zip(parts, stores, strict=True):
             if len(parts) > 1:
-                meter.note("our way" if part.way is Way.ours else "the paper's way")
+                meter.note(part.in_words)
             with meter:
-                heard = partial(meter, part=part.way)
-                found = reproduction.reproduce(part.task, opened, n_students=students, callback=heard, **shared)
-            done[part.way] = found
+                how = {**shared, "n_students": students, "callback": partial(meter, part=part.name)}
+                if part.kind is None:
+                    found = reproduction.reproduce(part.task, opened, **how)
+                else:
+                    del how["n_teachers"]
+                    found = reproduction.transferred(part.task, opened, done[Way.paper].policies[OPTIMIZED], **how)
+            done[part.name] = found
             _show(found, part, ago(began))
             write_json(json_path, _as_json(done))
             began = time.monotonic()
-    if len(done) > 1:
+    kinds = {str(part.task.training.student_kind): done[part.name] for part in parts if part.way is Way.paper}
+    if len(kinds) > 1 and (table := main_table(kinds)) is not None:
+        out.print(on_terminal(table, "The paper's main table"))
+    if Way.paper in done and Way.ours in done:
         out.print(on_terminal(ways_table(done[Way.paper], done[Way.ours]), "The paper's way and ours"))
 
 
@@ -133,7 +158,7 @@ def _prepare(part: Part, stack: ExitStack, meter: Meter, fresh: bool, shared: Ma
     """What is wrong with a store is said before hours are spent on another."""
     store = stack.enter_context(Store(part.store))
     reproduction.plan(part.task, store, **shared, fresh=fresh)
-    meter.already(store.transcripts(), part.way)
+    meter.already(store.transcripts(), part.name)
     return store
 
 
@@ -154,12 +179,22 @@ def _parts(
     path = store or default_store(task, papers, seed, "reproduce-")
     if figure is not None:
         check_suffix(figure, (".png", ".pdf"))
-    only = Part(Way.paper, task, path, figure or path.with_suffix(".png"))
-    if student is not None or way is Way.paper:
-        return [only]
-    explorers = get_task(task_name, scale.value, EXPLORER)
-    ours = Part(Way.ours, explorers, *(p.with_name(f"{p.stem}-{EXPLORER}{p.suffix}") for p in (path, only.figure)))
-    return [ours] if way is Way.ours else [only, ours]
+    drawn = figure or path.with_suffix(".png")
+
+    def beside(way: Way, kind: str) -> Part:
+        places = (p.with_name(f"{p.stem}-{kind}{p.suffix}") for p in (path, drawn))
+        applied = None if way is Way.ours else kind
+        return Part(way, applied, get_task(task_name, scale.value, kind), *places)
+
+    first = Part(Way.paper, None, task, path, drawn)
+    if student is not None:
+        return [first]
+    papers_parts = [first, *(beside(Way.paper, kind) for kind in transfer_kinds(task))]
+    return {
+        Way.paper: papers_parts,
+        Way.ours: [beside(Way.ours, EXPLORER)],
+        Way.both: [*papers_parts, beside(Way.ours, EXPLORER)],
+    }[way or Way.both]
 
 
 def _show(result: Reproduction, part: Part, took: str) -> None:
@@ -181,7 +216,8 @@ def _show(result: Reproduction, part: Part, took: str) -> None:
     )
 
 
-def _as_json(done: dict[Way, Reproduction]) -> dict[str, Any]:
-    """The paper's way, or the kind of students that was named, at the top; our way under its name."""
-    top = done[Way.paper].to_json() if Way.paper in done else {}
-    return top | ({"ours": done[Way.ours].to_json()} if Way.ours in done else {})
+def _as_json(done: Mapping[str, Reproduction]) -> dict[str, Any]:
+    """The paper's way, or the kind of students that was named, at the top; all else under its name."""
+    told = {name: made.to_json() for name, made in done.items()}
+    top, ours = told.pop(Way.paper, {}), told.pop(Way.ours, None)
+    return top | ({"transfers": told} if told else {}) | ({"ours": ours} if ours else {})

@@ -113,7 +113,9 @@ def train(
 
 def _run(study: Study, store: Store, execution: Execution, board: Callback) -> StudyResult:
     """With an eye on its progress: units of students, and the best score so far."""
-    meter = Meter(err, f"Training a teacher on {study.task.name}", study.task.training.n_units, study.n_students)
+    meter = Meter(
+        err, f"Training a teacher on {study.task.name}", {"": (study.task.training.n_units, study.n_students)}
+    )
     best: list[float] = []
 
     def show(event: ProgressEvent) -> None:

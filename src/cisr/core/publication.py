@@ -27,6 +27,17 @@ class PublishedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MainRow:
+    """Numbers of a paper's main table, of one teacher and without standard errors."""
+
+    mean_return: float
+    success: float
+    test_failures: float
+    """Per episode, once deployed."""
+    training_failures: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Published:
     """What a paper says of a task, and what to set beside it."""
 
@@ -40,3 +51,7 @@ class Published:
     """Kinds of students that the table is of; any, where it names none."""
     deploy_each_unit: bool = True
     """Whether students were deployed after each unit too."""
+    main: Mapping[str, MainRow] = field(default_factory=dict)
+    """The same curricula in the paper's main table, where that tells other numbers."""
+    transfers: tuple[Published, ...] = ()
+    """Tables of other kinds of students, who learn under what the teachers of the first kind found."""

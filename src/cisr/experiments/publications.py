@@ -12,18 +12,30 @@ from cisr.tasks import BUILT_IN, entry_of
 
 
 def publication(task: Task) -> Published:
-    """What the paper says of a task and its students."""
+    """What the paper says of a task and its students, with teachers of their own or with those of another kind."""
+    published, kind = _of_its_teachers(task), task.training.student_kind
+    for table in (published, *published.transfers):
+        if not table.students or kind in table.students:
+            return table
+    known = ", ".join(kind for table in (published, *published.transfers) for kind in table.students)
+    raise ConfigError(f"The paper has no table for {kind} students of '{task.name}': choose one of {known}.")
+
+
+def is_transfer(task: Task) -> bool:
+    """Whether the paper's teachers were those of other students."""
+    return publication(task) != _of_its_teachers(task)
+
+
+def transfer_kinds(task: Task) -> tuple[str, ...]:
+    """The kinds of students that the paper applies its teachers' curricula to."""
+    return tuple(table.students[0] for table in _of_its_teachers(task).transfers)
+
+
+def _of_its_teachers(task: Task) -> Published:
     published = _published(task.name)
     if published is None:
         known = ", ".join(filter(_published, BUILT_IN))
         raise ConfigError(f"The paper has no table for '{task.name}': choose one of {known}.")
-    kind = task.training.student_kind
-    if published.students and kind not in published.students:
-        raise ConfigError(
-            f"The paper trains no teachers for {kind} students of '{task.name}', it transfers those for "
-            f"{published.students[0]} ones: see `cisr compare {task.name} {' '.join(published.teachers)} "
-            f"--student {kind}`."
-        )
     return published
 
 

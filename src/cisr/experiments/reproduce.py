@@ -2,7 +2,8 @@
 
 As in the paper, each teacher's curriculum trains a class of new students, and so does every baseline, once for each
 teacher; standard errors, intervals and tests are over these repetitions, because the students of one teacher share its
-luck. Teachers by random search have the same budget of students.
+luck. Teachers by random search have the same budget of students. Where the paper applies what teachers found to other
+kinds of students, so is it here, each on a store of its own (`transferred`).
 Every number comes from transcripts in the store, named `evaluation-<repetition>/<curriculum>/<student>`; a finding in
 the store says that it holds a reproduction, so that a report can set it beside the paper without knowing the task.
 """
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from cisr.core.callback import Callback, check_callback, ignore
 from cisr.core.checks import MOST_STUDENTS, check_whole
+from cisr.core.errors import ConfigError
 from cisr.core.publication import Published
 from cisr.core.seeding import check_seed
 from cisr.core.task import Task
@@ -23,7 +25,7 @@ from cisr.experiments.compare import register
 from cisr.experiments.comparison import Comparison, Kept, comparison_of
 from cisr.experiments.differences import Difference
 from cisr.experiments.playing import keep_trajectories
-from cisr.experiments.publications import publication, published_teachers
+from cisr.experiments.publications import is_transfer, publication, published_teachers
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row, told_apart
 from cisr.experiments.search import random_teacher
 from cisr.experiments.study import Study, run_together
@@ -52,6 +54,7 @@ class Reproduction:
     """What each optimizing teacher believes of what it found; None of one that does not know how sure it is."""
     comparison: Comparison
     """All students together, for figures."""
+    published: Published
 
     @property
     def ours(self) -> bool:
@@ -89,7 +92,7 @@ class Plan(NamedTuple):
     repetitions: list[str]
     """Names of the comparisons."""
     studies: dict[str, list[Study]]
-    """By kind of teacher."""
+    """By kind of teacher; none where the curricula are those of other students' teachers."""
 
 
 def plan(
@@ -106,8 +109,9 @@ def plan(
     if fresh:
         announce_aside(store.set_aside(store.runs()))
     studies = {
-        OPTIMIZED: teacher_studies(task, n_teachers, seed, execution),
-        RANDOM_SEARCH: random_studies(task, n_teachers, seed, execution),
+        kind: make(task, n_teachers, seed, execution)
+        for kind, make in ((OPTIMIZED, teacher_studies), (RANDOM_SEARCH, random_studies))
+        if not is_transfer(task)
     }
     repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
     setup = make_setup(task, backend=execution.backend, deploy_each_unit=publication(task).deploy_each_unit)
@@ -131,24 +135,67 @@ def reproduce(
     check_callback(callback)
     n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
-    paper = publication(task)
-    setup, batching, names, kinds = plan(task, store, n_teachers=n_teachers, seed=seed, execution=execution)
-    searching = [study for studies in kinds.values() for study in studies]
-    store.keep_reproduction(finding(task, paper, names, [study.name for study in searching], n_students))
-    for name in names:
-        plan_students(store, name, n_students * (len(kinds) + len(baselines(task, paper))))
+    if is_transfer(task):
+        raise ConfigError(
+            f"The paper trains no teachers for {task.training.student_kind} students of '{task.name}', it applies what "
+            f"those of others have found: `cisr reproduce {task.name} --way paper` does both."
+        )
+    planned = plan(task, store, n_teachers=n_teachers, seed=seed, execution=execution)
+    searching = [study for studies in planned.studies.values() for study in studies]
+    _announce(task, store, planned, n_students)
     found = iter(run_together(searching, store, execution, callback))
-    by_kind = {kind: [next(found) for _ in studies] for kind, studies in kinds.items()}
+    by_kind = {kind: [next(found) for _ in studies] for kind, studies in planned.studies.items()}
     policies = {kind: tuple(result.best_policy for result in each) for kind, each in by_kind.items()}
+    beliefs = tuple(result.belief for result in by_kind[OPTIMIZED])
+    return _evaluate(task, store, planned, policies, beliefs, n_students, seed, execution, callback)
 
+
+@interrupts_told_apart()
+def transferred(
+    task: Task,
+    store: Store,
+    policies: Sequence[CurriculumPolicy],
+    *,
+    n_students: int = 10,
+    seed: int = 0,
+    execution: Execution = Execution(),
+    callback: Callback = ignore,
+) -> Reproduction:
+    """What each teacher of other students found, evaluated on the task's own beside the baselines."""
+    planned = plan(task, store, n_teachers=len(policies), seed=seed, execution=execution)
+    _announce(task, store, planned, n_students)
+    found = {OPTIMIZED: tuple(policies)}
+    return _evaluate(task, store, planned, found, (None,) * len(policies), n_students, seed, execution, callback)
+
+
+def _announce(task: Task, store: Store, planned: Plan, n_students: int) -> None:
+    """Have the store say what it will hold."""
+    paper = publication(task)
+    searches = [study.name for studies in planned.studies.values() for study in studies]
+    store.keep_reproduction(finding(task, paper, planned.repetitions, searches, n_students))
+    for name in planned.repetitions:
+        plan_students(store, name, n_students * len(_labels(task, paper)))
+
+
+def _evaluate(
+    task: Task,
+    store: Store,
+    planned: Plan,
+    policies: Mapping[str, tuple[CurriculumPolicy, ...]],
+    beliefs: tuple[Belief | None, ...],
+    n_students: int,
+    seed: int,
+    execution: Execution,
+    callback: Callback,
+) -> Reproduction:
+    """Fresh students under what each teacher found and under the baselines."""
+    setup, batching, names, _ = planned
+    paper = publication(task)
     repetitions = []
     for k, name in enumerate(names):
-        curricula = {
-            OPTIMIZED: policies[OPTIMIZED][k],
-            **baselines(task, paper),
-            RANDOM_SEARCH: policies[RANDOM_SEARCH][k],
-        }
-        repetitions.append(register(task, curricula, n_students, seed, name))
+        curricula = baselines(task, paper) | {kind: each[k] for kind, each in policies.items()}
+        ordered = {label: curricula[label] for label in _labels(task, paper)}
+        repetitions.append(register(task, ordered, n_students, seed, name))
     with Classroom(setup, store, batching=batching, callback=callback, **execution.classroom) as classroom:
         everyone = (student for groups in repetitions for group in groups.values() for student in group)
         taught = {transcript.name: transcript for transcript in classroom.teach(everyone)}
@@ -158,12 +205,13 @@ def reproduce(
     keep_trajectories(store, task, pooled, seed, **execution.processes)
     return Reproduction(
         title=entitled(paper.title, task.training.student_kind),
-        repetitions=n_teachers,
+        repetitions=len(names),
         students=n_students,
         rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
         policies=policies,
-        beliefs=tuple(result.belief for result in by_kind[OPTIMIZED]),
+        beliefs=beliefs,
         comparison=comparison_of(task, pooled, None if store.path is None else Kept(store.path, task)),
+        published=paper,
     )
 
 
@@ -171,7 +219,7 @@ def finding(
     task: Task, paper: Published, repetitions: Sequence[str], searches: Sequence[str], n_students: int
 ) -> dict[str, Any]:
     """What a report must know of a reproduction, as JSON: what belongs to it, its rows in order, the numbers beside."""
-    labels = (OPTIMIZED, *baselines(task, paper), RANDOM_SEARCH)
+    labels = _labels(task, paper)
     return {
         "title": paper.title,
         "repetitions": list(repetitions),
@@ -179,6 +227,11 @@ def finding(
         "students": n_students,
         "rows": [[label, asdict(paper.rows[label]) if label in paper.rows else None] for label in labels],
     }
+
+
+def _labels(task: Task, paper: Published) -> tuple[str, ...]:
+    """The rows, in order."""
+    return (OPTIMIZED, *baselines(task, paper), *(() if is_transfer(task) else (RANDOM_SEARCH,)))
 
 
 def teacher_studies(task: Task, n: int, seed: int, execution: Execution = Execution()) -> list[Study]:
@@ -219,5 +272,5 @@ def check_n_teachers(n_teachers: int) -> int:
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
     """Students that a reproduction trains; a study's count of policies holds those that find its ranges."""
     teaching = task.training.teaching
-    searched = 2 * n_teachers * (teaching.n_initial + teaching.n_rounds) * teaching.class_size
-    return searched + n_teachers * n_students * (len(baselines(task, publication(task))) + 2)
+    each = 0 if is_transfer(task) else 2 * (teaching.n_initial + teaching.n_rounds) * teaching.class_size
+    return n_teachers * (each + n_students * len(_labels(task, publication(task))))

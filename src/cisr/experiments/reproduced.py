@@ -24,6 +24,8 @@ class ReproducedRow:
     success: Estimate
     training_failures: Estimate
     mean_return: Estimate
+    deployment_failures: Estimate
+    """Per episode."""
     outcomes: Mapping[str, Estimate]
     """Rates of the ways in which episodes of the deployment ended."""
     classes: Mapping[str, tuple[float, ...]]
@@ -37,6 +39,7 @@ class ReproducedRow:
             "success": self.success.to_json(),
             "training_failures": self.training_failures.to_json(),
             "return": self.mean_return.to_json(),
+            "deployment_failures": self.deployment_failures.to_json(),
             "outcomes": {name: rate.to_json() for name, rate in self.outcomes.items()},
             "unknown_failures": self.unknown_failures,
         }
@@ -78,6 +81,7 @@ def reproduced_row(
         success=estimate(classes["success"], (0, 1)),
         training_failures=estimate(classes["training_failures"]),
         mean_return=estimate(classes["return"]),
+        deployment_failures=estimate(_known(row.deployment_failures for row in rows), (0, 1)),
         outcomes={name: estimate([row.outcomes[name] for row in finished], (0, 1)) for name in names},
         classes=classes,
         unknown_failures=sum(row.unknown_failures for row in rows),

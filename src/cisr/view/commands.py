@@ -28,6 +28,9 @@ def commands(contents: Contents) -> str:
 
 def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
     words: list[object] = ["cisr", "reproduce", *_task(contents)]
+    if not record.searches:  # with the teachers of other students, whose store lies beside this one
+        words = ["cisr", "reproduce", contents.settings.get("task"), "--scale", contents.settings.get("scale")]
+        words += ["--way", "paper"]
     words += ["--teachers", record.repetitions, "--students", record.students]
     return _line(contents, words, record.pooled.run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -45,13 +45,16 @@ class Lines:
 
 
 class Meter:
-    """Counts units of students, with the rate of the last seconds and the time left. Use it as a context."""
+    """Counts units of students, with the rate of the last seconds and the time left. Use it as a context.
 
-    def __init__(self, console: Console, title: str, n_units: int, n_students: int) -> None:
+    `sizes` are the units of each student and how many students there are, by part of the work.
+    """
+
+    def __init__(self, console: Console, title: str, sizes: Mapping[str, tuple[int, int]]) -> None:
         self._console = console
         self._title = title
-        self._units_each = n_units
-        self._total = n_units * n_students
+        self._units_each = {part: n_units for part, (n_units, _) in sizes.items()}
+        self._total = sum(n_units * n_students for n_units, n_students in sizes.values())
         self._done: dict[tuple[str, str], int] = {}  # by part and student
         self._begun: dict[tuple[str, str], float] = {}  # by part and batch: units since its last checkpoint
         self._note = ""
@@ -88,7 +91,7 @@ class Meter:
     def already(self, transcripts: Iterable[Transcript], part: str = "") -> None:
         """What students had done before this run. Those of different parts of the work may have the same names."""
         for t in transcripts:
-            self._done[part, t.name] = self._units_each if t.deployment else 0 if t.error else len(t.units)
+            self._done[part, t.name] = self._units_each[part] if t.deployment else 0 if t.error else len(t.units)
 
     def __call__(self, heard: ProgressEvent, part: str = "") -> None:
         if not isinstance(heard, BatchProgress):
@@ -106,7 +109,7 @@ class Meter:
             self._done |= {(part, student.name): event.unit for student in batch.students}
         elif isinstance(event, Graduation):
             self._begun.pop((part, batch.name), None)
-            self._done |= {(part, student.name): self._units_each for student in batch.students}
+            self._done |= {(part, student.name): self._units_each[part] for student in batch.students}
         done = sum(self._done.values())
         reached = done + sum(self._begun.values())
         window = max(now - max(self._began, now - RATE_WINDOW), 1e-9)

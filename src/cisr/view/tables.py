@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from cisr.core.publication import PublishedRow
+from cisr.core.publication import MainRow, PublishedRow
 from cisr.experiments.comparison import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduced import PAPERS_NUMBERS, ReproducedRow
@@ -271,6 +271,51 @@ def reproduction_table(
         f"student. A dash: there is no such number.{f' {PAPERS_NUMBERS}' if ours else ''}"
     )
     return Table(name="reproduction", columns=columns, caption=caption)
+
+
+def main_table(reproductions: Mapping[str, Reproduction]) -> Table | None:
+    """Our numbers beside those of the paper's main table, for each kind of students; None where it has no others."""
+    told = [
+        (kind, row, made.published.main[row.curriculum])
+        for kind, made in reproductions.items()
+        for row in made.rows
+        if row.curriculum in made.published.main
+    ]
+    measures: dict[str, tuple[int, Callable[[ReproducedRow], Estimate], Callable[[MainRow], float]]] = {
+        "return": (1, lambda row: row.mean_return, lambda paper: paper.mean_return),
+        "success": (3, lambda row: row.success, lambda paper: paper.success),
+        "test failures": (3, lambda row: row.deployment_failures, lambda paper: paper.test_failures),
+        "training failures": (1, lambda row: row.training_failures, lambda paper: paper.training_failures),
+    }
+
+    def both(name: str) -> tuple[Column, Column]:
+        digits, ours, papers = measures[name]
+
+        def own(one: tuple[str, ReproducedRow, MainRow]) -> Cell:
+            cell = spread(ours(one[1]), digits)
+            return with_unknown(cell, one[1].unknown_failures) if name == "training failures" else cell
+
+        parts = ("mean", "sem", "unknown") if name == "training failures" else ("mean", "sem")
+        csv = name.replace(" ", "_")
+        return (
+            column(told, "ours", own, *(f"{csv}_ours_{part}" for part in parts), over=name),
+            column(told, "paper", lambda one: number(papers(one[2]), digits), f"{csv}_paper", over=name, beneath=True),
+        )
+
+    if not told:
+        return None
+    return Table(
+        name="main",
+        columns=(
+            column(told, "students", lambda one: word(one[0])),
+            column(told, "curriculum", lambda one: word(one[1].curriculum)),
+            *(one for name in measures for one in both(name)),
+        ),
+        caption=(
+            "Ours: mean ± standard error over repetitions. The paper's are of one teacher and have none. "
+            "Test failures: visits to danger per episode, once deployed."
+        ),
+    )
 
 
 def return_digits(rows: Sequence[ReproducedRow]) -> int:
