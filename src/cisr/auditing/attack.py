@@ -30,7 +30,6 @@ from cisr.auditing.play import (
 )
 from cisr.auditing.search import Search, search
 from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
-from cisr.cmdp.answers import check_environment
 from cisr.core.callback import Callback, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -42,8 +41,9 @@ BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
 MOST_REHEARSALS = 20
 REHEARSAL_SHARE = 0.2
-JUDGED_STEPS = 100_000
-"""On Gymnasium's environment, for all attackers together, where the JAX environment has the rest."""
+JUDGED_SHARE, JUDGED_STEPS = 0.25, 100_000
+"""What is played on Gymnasium's environment, which takes most of the time, where the JAX environment has the budget: a
+share of each attacker's steps, and steps of all attackers at most."""
 
 
 def falsify(
@@ -96,7 +96,7 @@ def falsify(
         students = trained.students if trained else ()
         how = {"budget": share * len(searched), "confidence": confidence, "seed": root, "callback": callback}
         searches = search(task, under, searched, students=students, playable=playable, **how) if searched else ()
-        share = min(share, max(JUDGED_STEPS // len(names), horizon))
+        share = max(min(int(share * JUDGED_SHARE), JUDGED_STEPS // len(names)), horizon)
     attacks = []
     if playable:
         with Arena(task, under) as arena:
@@ -198,6 +198,8 @@ def _share(budget: int, names: Sequence[str], horizon: int) -> int:
 
 def _check_actions(task: Task, names: Sequence[str]) -> None:
     """Attackers act by arrays: of actions in several parts, such as dictionaries, they know nothing."""
+    from cisr.cmdp.answers import check_environment  # brings in gymnasium
+
     env = task.make_env()
     check_environment(env)
     space = env.action_space

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cisr.auditing.play import Arena, Episode, RecordedStep, same
+from cisr.auditing.play import Arena, AuditProgress, Episode, RecordedStep, same
+from cisr.core.callback import Callback, ignore
 from cisr.core.checks import shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -119,12 +120,15 @@ class Candidate:
     def save(self, path: Path | str) -> None:
         write_text(path, json.dumps(self.to_json()) + "\n")
 
-    def played(self, task: Task) -> Counterexample | None:
-        """The same on Gymnasium's environment, if it fails there."""
+    def played(self, task: Task, intervention: Intervention | None = None) -> Counterexample | None:
+        """The same on Gymnasium's environment, if it fails there.
+
+        `intervention` need be given only where it is not one of the task's.
+        """
         _check_same_task(self.task, task)
-        under = task.intervention(self.intervention)
+        under = intervention or task.intervention(self.intervention)
         with Arena(task, under) as arena:
-            episode = arena.play(Reciting(self.actions), self.seed)
+            episode = arena.play(Reciting(self.actions), self.seed, f"The candidate from seed {self.seed}")
         if episode.danger is None:
             return None
         return Counterexample(**names_of(task, under), attacker=self.attacker, episode=episode)
@@ -175,14 +179,20 @@ def replay_apart(task: Task, counterexample: Counterexample, **how: Any) -> Repl
     return found
 
 
-def play_candidate_apart(task: Task, candidate: Candidate, **how: Any) -> Counterexample | None:
-    """`Candidate.played`, as `play_apart` plays."""
-    found: Counterexample | None = play_apart(_play_candidate, task, candidate, **how)
+def play_candidates_apart(
+    task: Task, candidates: Sequence[Candidate], *, callback: Callback = ignore, **how: Any
+) -> list[Counterexample | None]:
+    """`Candidate.played` of each, as `play_apart` plays."""
+    found: list[Counterexample | None] = play_apart(_play_candidates, task, candidates, listen=callback, **how)
     return found
 
 
-def _play_candidate(task: Task, candidate: Candidate, tell: Any) -> Counterexample | None:
-    return candidate.played(task)
+def _play_candidates(task: Task, candidates: Sequence[Candidate], callback: Callback) -> list[Counterexample | None]:
+    played = []
+    for candidate in candidates:
+        played.append(candidate.played(task))
+        callback(AuditProgress(candidate.intervention, candidate.attacker, len(candidate.actions)))
+    return played
 
 
 def _replay(task: Task, counterexample: Counterexample, tell: Any) -> Replay:
@@ -226,9 +236,11 @@ def _candidate_from_json(fields: dict[str, Any], path: Path | str) -> Candidate:
     actions = fields.get("actions")
     if not all(isinstance(fields.get(name), str) for name in texts) or not isinstance(actions, list) or not actions:
         raise ConfigError(f"{path} is a damaged candidate: give a file that cisr audit has written.")
-    return Candidate(
-        **{name: fields[name] for name in texts}, seed=check_seed(fields.get("seed", -1)), actions=tuple(actions)
-    )
+    try:
+        seed = check_seed(fields.get("seed", -1))
+    except ConfigError as error:
+        raise ConfigError(f"{path} is a damaged candidate: {error}") from error
+    return Candidate(**{name: fields[name] for name in texts}, seed=seed, actions=tuple(actions))
 
 
 def _from_json(fields: Any, path: Path | str) -> Counterexample:

@@ -122,7 +122,8 @@ class Falsification:
     def verdict(self) -> str:
         names = ", ".join(attack.attacker for attack in self.attacks)
         if not self.refuted:
-            return f"not refuted{self._judged}{self._searched}"
+            known = "not refuted" if self.attacks else "not attacked on Gymnasium's environment"
+            return f"{known}{self._judged}{self._searched}"
         if not any(attack.failures for attack in self.attacks):
             seen = "rehearsals or in training"
             if confirmed := sum(search.confirmed for search in self.searches):
@@ -151,6 +152,8 @@ class Falsification:
         replayed = sum(search.replayed for search in self.searches)
         again = f", of which {replayed:,} were played on Gymnasium's and did not fail there" if replayed else ""
         left = f", {len(self.candidates):,} of which are kept to be played on Gymnasium's" if self.candidates else ""
+        if failures and not replayed and not left:
+            left = ", which are claims about that environment alone"
         return (
             f"; {found} in {episodes:,} episodes of the JAX environment (at most {bound:.2g} per episode){again}{left}"
         )

@@ -205,7 +205,7 @@ class Arena:
     def _checked(self, action: Any, who: str) -> np.ndarray:
         try:
             given = np.asarray(action, dtype=self.space.dtype)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             given = np.empty(0)
         whole = np.issubdtype(given.dtype, np.floating) or np.array_equal(given, action)  # 1.5 is no Discrete action
         if given.shape != self.space.shape or not whole or not self.space.contains(given):

@@ -7,10 +7,11 @@ Gymnasium's environment is not installed, candidates are kept, to be played else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +20,9 @@ import numpy as np
 from cisr.auditing.counterexample import KEPT, Candidate, Counterexample
 from cisr.auditing.falsification import upper_bound
 from cisr.auditing.play import AuditProgress
-from cisr.auditing.twin import Played, Twin, drawn_actions, given_actions, held_actions
+from cisr.auditing.twin import RUNNING, Draws, Played, Twin, drawn_actions, given_actions, held_actions
 from cisr.core.callback import Callback
-from cisr.core.intervention import Array, Intervention
+from cisr.core.intervention import NONE, Array, Intervention
 from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task
 from cisr.students import networks, normalisation
@@ -29,8 +30,10 @@ from cisr.students.student import Student
 
 MOST_REPLAYS = 200
 """Candidates of an attacker that are played on Gymnasium, or kept."""
-AT_ONCE = {"cpu": 256, "gpu": 16_384}
+AT_ONCE = {"cpu": 256, "gpu": 65_536}
 """Episodes that are played together, by kind of device."""
+MOST_NUMBERS = 2**29
+"""That they may take in memory."""
 SEEDS = 2**31
 """Of episodes: they begin at a random one and go up from there."""
 
@@ -81,31 +84,47 @@ def search(
 ) -> tuple[Search, ...]:
     """Play about `budget` steps, shared by the attackers: `random`, `sticky`, or the trained `students`."""
     each = 1 - (1 - confidence) / len(attackers)
-    share = budget // len(attackers)
-    return tuple(
-        _search(task, under, name, share, each, derive_seed(seed, "search", name), students, playable, callback)
-        for name in attackers
-    )
+    n = max(budget // len(attackers) // task.horizon_under(under), 1)
+    given = Twin(task, under, given_actions)
+
+    def of(name: str) -> Plan:
+        own = derive_seed(seed, "search", name)
+        if name != "trained":
+            return Plan(name=name, twin=given, known=(), groups=1, episodes=n, seed=own)
+        some = students[:n]
+        known = jax.tree.map(lambda *leaves: np.stack(leaves), *map(_known, some))
+        twin = Twin(task, under, partial(_as_student, some[0]))
+        return Plan(name=name, twin=twin, known=known, groups=len(some), episodes=n // len(some), seed=own)
+
+    return tuple(_search(task, under, of(name), each, playable, callback) for name in attackers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Of one kind of attacker, made beforehand."""
+
+    name: str
+    twin: Twin
+    known: Any
+    """What each of them knows (S, ...)."""
+    groups: int
+    """S, attackers of this kind."""
+    episodes: int
+    """Of each of them."""
+    seed: int
 
 
 def _search(
-    task: Task,
-    under: Intervention,
-    name: str,
-    budget: int,
-    confidence: float,
-    seed: int,
-    students: Sequence[Student],
-    playable: bool,
-    callback: Callback,
+    task: Task, under: Intervention, plan: Plan, confidence: float, playable: bool, callback: Callback
 ) -> Search:
-    n = max(budget // task.horizon_under(under), 1)
+    name, n = plan.name, plan.groups * plan.episodes
+    wanted = 0 if under.name == NONE.name else MOST_REPLAYS  # nobody doubts those
     n_failed = steps = 0
     found: list[Candidate] = []
-    for played in _episodes(task, under, name, n, seed, students):
+    for played in _episodes(plan):
         failed = played.failed(task)
         n_failed, steps = n_failed + int(failed.sum()), steps + int(played.n_steps.sum())
-        for attacker, episode in np.argwhere(failed)[: MOST_REPLAYS - len(found)].tolist():
+        for attacker, episode in np.argwhere(failed)[: wanted - len(found)].tolist():
             found.append(
                 Candidate(
                     task=task.name,
@@ -120,7 +139,7 @@ def _search(
         callback(AuditProgress(under.name, f"{name} in the JAX environment", int(played.n_steps.sum())))
     same = task.jax_draws is not None  # else an episode of the one is none of the other
     replayed = found if playable and same else []
-    confirmed = [example for candidate in replayed if (example := candidate.played(task)) is not None]
+    confirmed = [example for candidate in replayed if (example := candidate.played(task, under)) is not None]
     return Search(
         attacker=name,
         episodes=n,
@@ -134,54 +153,58 @@ def _search(
     )
 
 
-def _episodes(
-    task: Task, under: Intervention, name: str, n: int, seed: int, students: Sequence[Student]
-) -> Iterator[Played]:
-    """n of them, many at a time."""
-    rng = generator(seed, "attackers")
-    first = int(rng.integers(SEEDS))
-    trained = name == "trained"
-    twin = Twin(task, under, partial(_as_student, students[0]) if trained else given_actions)
-    known = jax.tree.map(lambda *leaves: np.stack(leaves), *map(_known, students)) if trained else ()
-    groups = len(students) if trained else 1
-    at_once = max(AT_ONCE.get(jax.default_backend(), AT_ONCE["cpu"]) // groups, 1)
-    for start in range(0, n, groups * at_once):
-        numbers = first + start + np.arange(groups * at_once).reshape(groups, at_once)
-        left = n - start
-        noise = _noise(twin, name, rng, groups, at_once)
-        played = twin.play(known, noise, numbers % SEEDS)
-        yield _only(played, left) if left < groups * at_once else played
+def _episodes(plan: Plan) -> Iterator[Played]:
+    """All of them, many at a time: the host draws for the next while the device plays."""
+    twin = plan.twin
+    most = min(AT_ONCE.get(jax.default_backend(), AT_ONCE["cpu"]), MOST_NUMBERS // twin.numbers_per_episode)
+    batches = -(-plan.episodes // max(most // plan.groups, 1))
+    at_once = -(-plan.episodes // batches)  # alike, for each other size would be compiled anew
+    first = int(generator(plan.seed, "episodes").integers(SEEDS))
+
+    def drawn(batch: int) -> tuple[np.ndarray | int, Draws]:
+        rng = generator(plan.seed, "attackers", batch)
+        numbers = np.arange(plan.groups * at_once).reshape(plan.groups, at_once)
+        seeds = (first + batch * numbers.size + numbers) % SEEDS
+        return _noise(plan, rng, at_once), twin.draws(seeds)
+
+    for batch, (noise, draws) in enumerate(_ahead(drawn, batches)):
+        if isinstance(noise, int):  # for learned policies the device draws
+            noise_of_all = twin.distribution.draw(jax.random.key(noise), (plan.groups, twin.horizon, at_once))
+        else:
+            noise_of_all = jnp.swapaxes(noise, 1, 2)
+        yield _only(twin.play(plan.known, noise_of_all, draws), plan.episodes - batch * at_once)
+
+
+T = TypeVar("T")
+
+
+def _ahead(make: Callable[[int], T], n: int) -> Iterator[T]:
+    """make(0) … make(n − 1), each made by another thread before it is asked for."""
+    with ThreadPoolExecutor(1, "draws") as pool:  # more would wait for each other: to seed a generator is Python's work
+        following = pool.submit(make, 0)
+        for k in range(1, n + 1):
+            made = following.result()
+            if k < n:
+                following = pool.submit(make, k)
+            yield made
 
 
 def _only(played: Played, n: int) -> Played:
-    """The first n; those beyond have not been asked for."""
-    beyond = np.arange(played.seeds.size).reshape(played.seeds.shape) >= n
-    return Played(
-        seeds=played.seeds,
-        outcomes=np.where(beyond, -1, played.outcomes),
-        n_steps=np.where(beyond, 0, played.n_steps),
-        actions=played.actions,
-        recorded=played.recorded,
+    """The first n of each attacker; those beyond have not been asked for."""
+    asked = np.arange(played.seeds.shape[1]) < n
+    return replace(
+        played, outcomes=np.where(asked, played.outcomes, RUNNING), n_steps=np.where(asked, played.n_steps, 0)
     )
 
 
-def _noise(twin: Twin, name: str, rng: np.random.Generator, groups: int, n: int) -> np.ndarray:
-    """(S, T, E, ...) what attackers draw."""
-    shape = (groups, twin.horizon, n)
-    if name == "sticky":
-        return (
-            held_actions(twin.distribution, rng, twin.horizon, groups * n)
-            .reshape(twin.horizon, groups, n, *_action_shape(twin))
-            .swapaxes(0, 1)
-        )
-    if name == "random":
-        return drawn_actions(twin.distribution, rng, shape)
-    key = jax.random.key(int(rng.integers(2**32)))
-    return np.asarray(twin.distribution.draw(key, shape))
-
-
-def _action_shape(twin: Twin) -> tuple[int, ...]:
-    return np.shape(drawn_actions(twin.distribution, np.random.default_rng(0), ()))
+def _noise(plan: Plan, rng: np.random.Generator, n: int) -> np.ndarray | int:
+    """(S, E, T, ...) what attackers draw, or a seed for it."""
+    twin = plan.twin
+    if plan.name == "sticky":
+        return held_actions(twin.distribution, rng, twin.horizon, n)[None]
+    if plan.name == "random":
+        return drawn_actions(twin.distribution, rng, (1, n, twin.horizon))
+    return int(rng.integers(2**32))
 
 
 def _known(student: Student) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from cisr.auditing.counterexample import counterexamples
 from cisr.auditing.falsification import Training
 from cisr.auditing.play import Arena, AuditProgress, Episode, RandomAttacker, StickyAttacker
-from cisr.auditing.twin import Twin, drawn_actions, given_actions, held_actions
+from cisr.auditing.twin import Twin, distribution_of, drawn_actions, given_actions, held_actions
 from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention
@@ -27,14 +27,13 @@ from cisr.core.task import Task, Transition
 from cisr.core.training import Teaching
 from cisr.curricula import Fixed
 from cisr.store import Store
-from cisr.store.load_student import load_student
+from cisr.store.load_student import stored_student
 from cisr.students.config import StudentConfig
 from cisr.students.distributions import Gaussian
 from cisr.students.kinds import student_of
 from cisr.students.student import Student
 from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
 from cisr.training.setup import choose_backend
-from cisr.training.spaces import specs_of
 
 FAILURE_PAY = 100.0
 """Well above what a fresh network takes for value: otherwise hints drown in its errors."""
@@ -42,7 +41,7 @@ SCOUTING = 0.1
 """Share of the training steps that is spent on finding out where random play stays."""
 STEPS_PER_STUDENT = 3_000
 MOST_STUDENTS = 8
-STEPS_OF_MANY, MOST_OF_MANY = 1_000_000, 128
+STEPS_OF_MANY, MOST_OF_MANY = 1_000_000, 512
 """Where the JAX environment makes steps cheap: of each student, and students at most."""
 MOST_SCOUTS = 1_000
 """Episodes of the JAX environment of which all states are kept."""
@@ -73,6 +72,8 @@ class Trained:
 
 def obstacle_to_training(task: Task) -> str | None:
     """Why no student can be trained on a task, in words; None where one can."""
+    from cisr.training.spaces import specs_of  # brings in gymnasium
+
     try:
         specs_of(task)
     except ConfigError as error:
@@ -119,8 +120,7 @@ def train_attacker(
     ):
         taught = list(room.teach(students))
         sound = sorted((t for t in taught if t.error is None), key=_promise, reverse=True)
-        loaded = [load_student(store, setup.task, transcript.name) for transcript in sound]
-    ours = tuple(student for student in loaded if isinstance(student, Student))  # all of them are
+        ours = tuple(_frozen(store, setup, transcript.name) for transcript in sound)
     training = Training(
         students=n_students,
         backend=kind,
@@ -191,9 +191,9 @@ def scout_twin(task: Task, intervention: Intervention, budget: int, seed: int, c
     n = int(np.clip(budget // (2 * twin.horizon), 1, MOST_SCOUTS))
     rng = generator(seed, "scouts")
     held = held_actions(twin.distribution, rng, twin.horizon, n)
-    drawn = drawn_actions(twin.distribution, rng, (twin.horizon, n))
+    drawn = drawn_actions(twin.distribution, rng, (n, twin.horizon))
     seeds = rng.integers(2**31, size=(1, 2 * n))
-    played = twin.play((), np.concatenate([held, drawn], axis=1)[None], seeds)
+    played = twin.play((), np.concatenate([held, drawn])[None].swapaxes(1, 2), seeds)
     assert played.recorded is not None
     callback(AuditProgress(intervention.name, "training", int(played.n_steps.sum())))
     lasted = np.arange(twin.horizon)[:, None] < played.n_steps[0]  # (T, E)
@@ -294,6 +294,18 @@ def plan_training(task: Task, budget: int, backend: str) -> tuple[int, StudentCo
         clip_range_vf=None,
         multiplier_bound=0.0,
     )
+
+
+def _frozen(store: Store, setup: TrainingSetup, name: str) -> Student:
+    """A student that acts; Gymnasium need not be there if it did not learn there."""
+    stored = stored_student(store, name)
+    if setup.backend == "compiled":
+        assert setup.task.jax_env is not None and isinstance(stored.config, StudentConfig)
+        env = setup.task.jax_env()
+        return Student(stored.config, env.observation, distribution_of(env), stored.params, stored.statistics)
+    student = stored.ready(setup.task)
+    assert isinstance(student, Student)  # attackers are ours
+    return student
 
 
 def _promise(transcript: Transcript) -> tuple[float, float]:

@@ -6,8 +6,9 @@ A failure there is a claim about that environment. Where it is known what Gymnas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from cisr.cmdp.compiled import CompiledCMDP, Envs
 from cisr.cmdp.episodes import outcome_of
-from cisr.core.intervention import Array, Intervention
+from cisr.core.intervention import NONE, Array, Intervention
+from cisr.core.jax_env import JaxEnv
 from cisr.core.seeding import generator
 from cisr.core.task import Task
 from cisr.kernels.steps import StepKernel, step_kernels
@@ -50,7 +52,7 @@ class Played:
     seeds: np.ndarray  # (S, E)
     outcomes: np.ndarray  # (S, E)
     n_steps: np.ndarray  # (S, E)
-    actions: np.ndarray  # (S, T, E, ...)
+    actions: Array  # (S, T, E, ...) where they were made: few are ever looked at
     recorded: Recorded | None  # (S, T, E, ...) where it was asked for
 
     def failed(self, task: Task) -> np.ndarray:
@@ -59,8 +61,18 @@ class Played:
 
     def actions_of(self, attacker: int, episode: int) -> list[Any]:
         """Until it ended."""
-        taken: list[Any] = self.actions[attacker, : self.n_steps[attacker, episode], episode].tolist()
+        taken: list[Any] = np.asarray(self.actions[attacker, :, episode])[: self.n_steps[attacker, episode]].tolist()
         return taken
+
+
+class Draws(NamedTuple):
+    """All that is drawn for episodes with seeds (S, E), but for what attackers draw."""
+
+    seeds: np.ndarray  # (S, E)
+    reset: np.ndarray  # (S, E, n)
+    steps: np.ndarray  # (S, E, T, n)
+    place: np.ndarray  # (S, T, E, k)
+    drive: np.ndarray  # (S, T, E, max_driven, n)
 
 
 class Twin:
@@ -73,30 +85,31 @@ class Twin:
         self.horizon = task.horizon_under(intervention)
         self._env = task.jax_env()
         self._params = jax.tree.map(jnp.asarray, self._env.params)
-        named = any(intervention.name == own.name for own in task.interventions)
-        every = task.interventions if named else (*task.interventions, intervention)  # one program for all of them
-        self._cmdp = CompiledCMDP(task, self._env, every)
+        own = intervention in (*task.interventions, task.intervention(NONE.name))
+        if not own:  # else one program for all of the task's
+            task = replace(task, interventions=(intervention,), safe_evaluation=None)
+        self._cmdp = CompiledCMDP(task, self._env, task.interventions)
         self._rules = self._cmdp.rules(intervention)
         self._acts = acts
         self._records = records
         self._kernels: list[StepKernel] | None = None
         self._written = False
-        actions = self._env.n_actions
-        self.distribution: Distribution = Categorical(actions) if isinstance(actions, int) else actions
+        self.distribution = distribution_of(self._env)
 
-    def play(self, known: Any, noise: np.ndarray, seeds: np.ndarray) -> Played:
-        """What attackers know is (S, ...), their noise (S, T, E, ...), and episodes have seeds (S, E)."""
-        reset, steps = self._draws(seeds)  # (S, E, n), (S, T, E, n)
-        place, drive = self._rescuers_draws(seeds)
+    def play(self, known: Any, noise: Array, episodes: np.ndarray | Draws) -> Played:
+        """What attackers know is (S, ...), their noise (S, T, E, ...); `episodes` are seeds (S, E), or drawn from them."""
+        draws = episodes if isinstance(episodes, Draws) else self.draws(episodes)
+        seeds = draws.seeds
         rules = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(seeds), *np.shape(leaf))), self._rules)
-        end, results = self._fly((known, rules), reset, (noise, steps, place, drive))
+        steps = jnp.swapaxes(draws.steps, 1, 2)
+        end, results = self._fly((known, rules), draws.reset, (noise, steps, draws.place, draws.drive))
         actions, recorded = results if self._records else (results, None)
         return Played(
             seeds=seeds,
             outcomes=np.asarray(end.outcome).reshape(seeds.shape),
             n_steps=np.asarray(end.n_steps).reshape(seeds.shape),
             actions=_alone(actions),
-            recorded=None if recorded is None else Recorded(*map(_alone, recorded)),
+            recorded=None if recorded is None else Recorded(*(np.asarray(_alone(part)) for part in recorded)),
         )
 
     def _fly(self, shared: Any, reset: np.ndarray, given: Any) -> tuple[Flight, Any]:
@@ -157,38 +170,47 @@ class Twin:
         flight, recorded = jax.lax.cond((flight.outcome == RUNNING).all(), go_on, rest, flight)
         return flight, (actions, recorded) if self._records else actions
 
-    def _draws(self, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the environments of these episodes draw."""
-        n_reset, n_step = self._env.n_reset_uniforms, self._env.n_step_uniforms
-        reset = np.empty((seeds.size, n_reset), np.float32)
-        steps = np.empty((seeds.size, self.horizon, n_step), np.float32)
+    def draws(self, seeds: np.ndarray) -> Draws:
+        """A pure function of the seeds (S, E)."""
+        env, cmdp = self._env, self._cmdp
+        reset = np.empty((seeds.size, env.n_reset_uniforms), np.float32)
+        steps = np.empty((seeds.size, self.horizon, env.n_step_uniforms), np.float32)
         for k, seed in enumerate(seeds.ravel().tolist()):
             if self.task.jax_draws is None:
                 rng = generator(seed, "twin")
-                reset[k], steps[k] = rng.random(n_reset), rng.random((self.horizon, n_step))
+                reset[k], steps[k] = rng.random(reset.shape[1:]), rng.random(steps.shape[1:])
             else:
                 reset[k], steps[k] = self.task.jax_draws(seed, self.horizon)
-        shaped = steps.reshape(*seeds.shape, self.horizon, n_step)
-        return reset.reshape(*seeds.shape, n_reset), np.ascontiguousarray(np.moveaxis(shaped, 2, 1))
-
-    def _rescuers_draws(self, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rng = generator(int(seeds.ravel()[0]), "rescues")
+        rng = generator(int(seeds.flat[0]), "rescues")
         shape = (len(seeds), self.horizon, seeds.shape[1])
-        driven = (self._cmdp.max_driven, self._env.n_step_uniforms)
-        return (
-            rng.random((*shape, self._cmdp.n_place_uniforms), np.float32),
-            rng.random((*shape, *driven), np.float32),
+        return Draws(
+            seeds=seeds,
+            reset=reset.reshape(*seeds.shape, -1),
+            steps=steps.reshape(*seeds.shape, *steps.shape[1:]),
+            place=rng.random((*shape, cmdp.n_place_uniforms), np.float32),
+            drive=rng.random((*shape, cmdp.max_driven, env.n_step_uniforms), np.float32),
         )
+
+    @property
+    def numbers_per_episode(self) -> int:
+        """What has to be kept in memory of one, in single numbers."""
+        env, cmdp, acts = self._env, self._cmdp, self.distribution
+        of_a_step = env.n_step_uniforms * (2 + cmdp.max_driven) + cmdp.n_place_uniforms
+        return self.horizon * (of_a_step + acts.n_outputs + 2 * math.prod(acts.shape))
 
 
 def _like(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def _alone(array: Any) -> np.ndarray:
+def _alone(array: Array) -> Array:
     """(S, T, E, 1, ...) without the axis on which each environment is alone."""
-    found = np.asarray(array)
-    return found.reshape(*found.shape[:3], *found.shape[4:])
+    return array.reshape(*array.shape[:3], *array.shape[4:])
+
+
+def distribution_of(env: JaxEnv) -> Distribution:
+    """Of actions in this environment."""
+    return Categorical(env.n_actions) if isinstance(env.n_actions, int) else env.n_actions
 
 
 def given_actions(known: Any, seen: Array, noise: Array) -> Array:
@@ -212,12 +234,12 @@ def drawn_actions(distribution: Distribution, rng: np.random.Generator, shape: t
 
 
 def held_actions(distribution: Distribution, rng: np.random.Generator, n_steps: int, n: int) -> np.ndarray:
-    """Of n episodes (T, n, ...): each held for a random number of steps, 1 to T on a logarithmic scale."""
-    holds = np.minimum(n_steps ** rng.random((n, n_steps)), n_steps).astype(int)
-    ends = np.cumsum(holds, axis=1)
-    changes = np.zeros((n, n_steps), int)
-    row, column = np.nonzero(ends < n_steps)
-    changes[row, ends[row, column]] = 1
-    number = np.cumsum(changes, axis=1)  # (n, T) which of an episode's draws is held
-    drawn = drawn_actions(distribution, rng, (n, n_steps))
-    return np.ascontiguousarray(np.moveaxis(drawn[np.arange(n)[:, None], number], 1, 0))
+    """Of n episodes (n, T, ...): each held for a random number of steps, 1 to T on a logarithmic scale."""
+    holds: list[np.ndarray] = []  # (n,) each; 0 of episodes that are full
+    left = np.full(n, n_steps)
+    while left.any():
+        holds.append(np.minimum(n_steps ** rng.random(n), left).astype(left.dtype))
+        left -= holds[-1]
+    drawn = drawn_actions(distribution, rng, (n, len(holds)))
+    held = np.repeat(drawn.reshape(-1, *drawn.shape[2:]), np.stack(holds, axis=1).ravel(), axis=0)
+    return held.reshape(n, n_steps, *held.shape[1:])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from cisr.auditing.counterexample import Candidate, load, play_candidate_apart, replay_apart
+from cisr.auditing.counterexample import KEPT, Candidate, Counterexample, load, play_candidates_apart, replay_apart
 from cisr.auditing.report import AuditReport
 from cisr.auditing.report import audit as run_audit
 from cisr.cli import options
 from cisr.cli.console import err, interruptible, out, write_json
+from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.system.files import check_targets, plain
 from cisr.tasks import get_task, papers_kind
@@ -30,7 +32,13 @@ BudgetOption = Annotated[
     int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
 ]
 ConfidenceOption = Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")]
-ReplayOption = Annotated[Path | None, typer.Option(help="Play this counterexample again instead.", show_default=False)]
+ReplayOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Play this counterexample or candidate again instead, or all of a folder; may be given again.",
+        show_default=False,
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(
@@ -60,9 +68,9 @@ def audit(
     """
     task = get_task(task_name, scale.value, student or papers_kind(task_name, scale.value))
     folder = target or Path("runs") / f"audit-{plain(task.name)}"
-    check_targets({"--out": folder / "map.png", "--json": json_path}, [] if replay is None else [replay])
-    if replay is not None:
-        _replay(task, replay, folder, workers, step_timeout)
+    check_targets({"--out": folder / "map.png", "--json": json_path}, replay or [])
+    if replay:
+        _replay(task, replay, folder, json_path, workers, step_timeout)
         return
     with counting(err, f"Auditing {task.name}") as callback, interruptible("Of an audit nothing is kept."):
         found = run_audit(
@@ -87,9 +95,10 @@ def audit(
     for path in kept.paths:
         again = shlex.join(["cisr", "audit", task_name, "--replay", str(path)])
         out.print(f"Counterexample: {again}", soft_wrap=True)
-    for path in keep_candidates(found, folder):
-        again = shlex.join(["cisr", "audit", task_name, "--replay", str(path)])
-        out.print(f"To be played where Gymnasium's environment is installed: {again}", soft_wrap=True)
+    candidates = folder / "candidates"
+    if n := keep_candidates(found, candidates):
+        again = shlex.join(["cisr", "audit", task_name, "--replay", str(candidates)])
+        out.print(f"{n:,} candidates, to be played where Gymnasium's environment is installed: {again}", soft_wrap=True)
     write_json(json_path, found.to_json())
     if found.refuted:
         raise SystemExit(1)
@@ -109,35 +118,66 @@ def _show(found: AuditReport) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _replay(task: Task, path: Path, folder: Path, workers: int | None, step_timeout: float) -> None:
+def _replay(
+    task: Task, given: Sequence[Path], folder: Path, json_path: Path | None, workers: int | None, step_timeout: float
+) -> None:
+    """Play what audits have kept again, and say what came out."""
+    loaded = {path: load(path) for path in _files(given)}
+    differ = [
+        _differs(task, example, path, folder, workers, step_timeout)
+        for path, example in loaded.items()
+        if isinstance(example, Counterexample)
+    ]
+    candidates = {path: example for path, example in loaded.items() if isinstance(example, Candidate)}
+    confirmed = _confirmed(task, candidates, folder, workers, step_timeout) if candidates else 0
+    counts = {"counterexamples": len(differ), "differ": sum(differ), "candidates": len(candidates)}
+    write_json(json_path, counts | {"confirmed": confirmed})
+    if any(differ) or confirmed:
+        raise SystemExit(1)
+
+
+def _files(given: Sequence[Path]) -> list[Path]:
+    """Those given, and those of folders."""
+    found = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    if not found:
+        raise ConfigError(f"There is nothing to play in {', '.join(map(str, given))}: no file ends in .json.")
+    return [*dict.fromkeys(found)]
+
+
+def _differs(
+    task: Task, example: Counterexample, path: Path, folder: Path, workers: int | None, step_timeout: float
+) -> bool:
     """Play a counterexample again, say whether the same came out, and draw it."""
-    example = load(path)
-    if isinstance(example, Candidate):
-        _confirm(task, example, folder / path.name, workers, step_timeout)
-        return
     again = replay_apart(task, example, n_workers=workers, step_timeout=step_timeout)
     out.print(str(example) + ".", soft_wrap=True)
     if not again:
         out.print(f"The replay differs: {again.difference}", soft_wrap=True)
-        raise SystemExit(1)
+        return True
     picture = folder / f"{path.stem}-replay.png"
     (frame,), missing = last_frames(task, [example], step_timeout)
     draw(task, example, picture, frame=frame)
     if missing is not None:
         out.print(f"The picture does without the last frame: {missing}", soft_wrap=True)
     out.print(f"The replay is the same, step by step. Picture: {shlex.quote(str(picture))}", soft_wrap=True)
+    return False
 
 
-def _confirm(task: Task, candidate: Candidate, target: Path, workers: int | None, step_timeout: float) -> None:
-    """Play what failed in a JAX environment on Gymnasium's; exit code 1 if it fails there, too."""
-    out.print(str(candidate) + ".", soft_wrap=True)
-    example = play_candidate_apart(task, candidate, n_workers=workers, step_timeout=step_timeout)
-    if example is None:
-        out.print("On Gymnasium's environment it does not fail.", soft_wrap=True)
-        return
-    kept = target.with_stem(f"{target.stem}-confirmed")
-    example.save(kept)
-    (frame,), _ = last_frames(task, [example], step_timeout)
-    draw(task, example, kept.with_suffix(".png"), frame=frame)
-    out.print(f"On Gymnasium's environment it fails, too: {shlex.quote(str(kept))}", soft_wrap=True)
-    raise SystemExit(1)
+def _confirmed(
+    task: Task, candidates: Mapping[Path, Candidate], folder: Path, workers: int | None, step_timeout: float
+) -> int:
+    """Play what failed in a JAX environment on Gymnasium's; how many fail there, too. The first few are drawn."""
+    how: dict[str, Any] = {"n_workers": workers, "step_timeout": step_timeout}
+    with counting(err, f"Playing {len(candidates):,} candidates") as callback, interruptible("Nothing is kept."):
+        played = play_candidates_apart(task, tuple(candidates.values()), callback=callback, **how)
+    out.print(show.candidates_table(tuple(candidates.values()), played))
+    failed = {folder / f"{path.stem}-confirmed.json": e for path, e in zip(candidates, played, strict=True) if e}
+    for path, example in failed.items():
+        example.save(path)
+    few = [*failed.items()][:KEPT]
+    frames = last_frames(task, [example for _, example in few], step_timeout).pictures
+    for (path, example), frame in zip(few, frames, strict=True):
+        draw(task, example, path.with_suffix(".png"), frame=frame)
+        out.print(f"Counterexample: {shlex.quote(str(path))}", soft_wrap=True)
+    if len(failed) > len(few):
+        out.print(f"All {len(failed):,} counterexamples are in {shlex.quote(str(folder))}.", soft_wrap=True)
+    return len(failed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from cisr.auditing.counterexample import Candidate, Counterexample
 from cisr.auditing.exact import ExactAudit
 from cisr.auditing.report import AuditReport
 from cisr.experiments.guidance import SURVIVING
@@ -78,6 +79,17 @@ def search_table(report: AuditReport) -> Table | None:
             counts = (search.steps, search.episodes, search.failures)
             figures = (*(f"{n:,}" for n in counts), f"{search.upper_bound:.3g}")
             table.add_row(name, search.attacker, *figures, f"{search.replayed:,}", f"{search.confirmed:,}")
+    return table
+
+
+def candidates_table(candidates: Sequence[Candidate], played: Sequence[Counterexample | None]) -> Table:
+    """How many failures of a JAX environment are failures on Gymnasium's."""
+    numbers = ("candidates", "failed on Gymnasium's")
+    table = plain_table("Candidates from a JAX environment", ["intervention", "attacker"], numbers)
+    of = [(candidate.intervention, candidate.attacker) for candidate in candidates]
+    for each in dict.fromkeys(of):
+        mine = [example for whose, example in zip(of, played, strict=True) if whose == each]
+        table.add_row(*each, f"{len(mine):,}", f"{sum(example is not None for example in mine):,}")
     return table
 
 

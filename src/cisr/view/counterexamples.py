@@ -50,17 +50,13 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_tim
     return Kept(tuple(examples), frames.missing)
 
 
-def keep_candidates(report: AuditReport, folder: Path) -> tuple[Path, ...]:
-    """What failed in a JAX environment and could not be played on Gymnasium's, as files."""
-    found = {
-        folder / f"{plain(verdict.name)}-{plain(candidate.attacker)}-candidate-{number}.json": candidate
-        for verdict in report.verdicts
-        if verdict.falsification is not None and verdict.counts
-        for number, candidate in enumerate(verdict.falsification.candidates, 1)
-    }
-    for path, candidate in found.items():
-        candidate.save(path)
-    return tuple(found)
+def keep_candidates(report: AuditReport, folder: Path) -> int:
+    """What failed in a JAX environment and could not be played on Gymnasium's, as files of a folder; how many."""
+    found = [candidate for v in report.verdicts if v.falsification for candidate in v.falsification.candidates]
+    for candidate in found:
+        where = (plain(candidate.intervention), plain(candidate.attacker), str(candidate.seed))
+        candidate.save(folder / f"{'-'.join(where)}.json")
+    return len(found)
 
 
 class Frames(NamedTuple):
