@@ -35,13 +35,13 @@ def test_the_attacker_may_learn_on_the_compiled_twin_and_is_judged_on_gymnasium(
     lake = Lake(("SFFF", "FFFF", "FHFF", "FFFG"))
     task = lake_task(lake, horizon=30, training=brink().training)
     leaky = Intervention(name="leaky", trigger=near(lake, 0), reset=Rewind(1), tau=0.1)
-    found = falsify(task, leaky, budget=32_000, n_workers=0, backend="compiled", built_in=("random", "trained"))
+    found = falsify(task, leaky, budget=64_000, n_workers=0, backend="compiled", built_in=("random", "trained"))
     random, trained = found.attacks
     assert found.training.backend == "compiled" and found.training.failures > 0
-    assert trained.rate > random.rate + 0.1
+    assert trained.rate > random.rate + 0.05
     assert any("claims about that environment alone" in note for note in found.notes)
     random_search, trained_search = found.searches
-    assert trained_search.failures / trained_search.episodes > random_search.failures / random_search.episodes
+    assert trained_search.failures / trained_search.episodes > random_search.failures / random_search.episodes + 0.05
     assert random_search.replayed == 0  # nobody knows what Gymnasium's lake would draw
 
 
@@ -86,9 +86,9 @@ def test_a_population_attacks_with_its_base():
 
 def test_where_steps_are_compiled_many_students_learn_for_long():
     task = brink().with_training(student=StudentConfig(n_steps=500))
-    n_students, config = plan_training(task, 500 * STEPS_OF_MANY, "compiled")
-    assert n_students == MOST_OF_MANY and config.n_steps > 400
-    assert plan_training(task, 500 * STEPS_OF_MANY, "gymnasium")[0] == 8
+    n_students, config = plan_training(task, 600 * STEPS_OF_MANY, "compiled")
+    assert n_students == MOST_OF_MANY and config.n_steps > 400 and config.n_minibatches == 4
+    assert plan_training(task, 600 * STEPS_OF_MANY, "gymnasium")[0] == 8
 
 
 def test_an_attacker_of_none_is_under_no_intervention():

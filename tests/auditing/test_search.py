@@ -113,6 +113,16 @@ def test_an_intervention_that_is_not_the_tasks_own_is_searched_as_it_is(name):
         assert played.failed(lake()).any()
 
 
+def test_functions_that_jax_cannot_trace_are_attacked_on_gymnasium_alone():
+    table = np.arange(16) == 9
+    under = dataclasses.replace(LEAKY, trigger=lambda state: table[state[..., 0]])
+    found = falsify(lake(), under, budget=1_000, n_workers=0, built_in=("random",))
+    assert not found.searches and found.attacks[0].episodes > 10
+    assert any("JAX cannot trace the functions of 'leaky'" in note for note in found.notes)
+    with pytest.raises(ConfigError, match="use the gymnasium backend"):
+        falsify(lake(), under, budget=1_000, n_workers=0, built_in=("random",), backend="compiled")
+
+
 def test_without_intervention_failures_are_counted_and_not_played_again(lander):
     found = falsify(lander, "none", budget=40_000, n_workers=0, backend="compiled", built_in=("random",))
     assert found.searches[0].failures and not found.searches[0].replayed and not found.candidates

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jax.errors import JAXIndexError, JAXTypeError
+
 from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
 from cisr.auditing.counterexample import KEPT, counterexamples, names_of, replay
 from cisr.auditing.falsification import Attack, Falsification, upper_bound
@@ -33,9 +35,13 @@ from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
 from cisr.core.callback import Callback, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task
 from cisr.training.setup import choose_backend
+
+if GYMNASIUM:
+    from cisr.cmdp.answers import check_environment
 
 BUILT_IN = ("random", "sticky", "trained")
 TRAINING_SHARE = 0.5
@@ -95,7 +101,14 @@ def falsify(
         searched = [name for name in names if name not in scripts]
         students = trained.students if trained else ()
         how = {"budget": share * len(searched), "confidence": confidence, "seed": root, "callback": callback}
-        searches = search(task, under, searched, students=students, playable=playable, **how) if searched else ()
+        try:
+            searches = search(task, under, searched, students=students, playable=playable, **how) if searched else ()
+        except (JAXTypeError, JAXIndexError) as error:
+            reason = f"JAX cannot trace the functions of '{under.name}' ({type(error).__name__})"
+            if backend == "compiled":
+                raise ConfigError(f"{reason}: write them as array code, or use the gymnasium backend.") from error
+            notes.append(f"the JAX environment was not searched: {reason}")
+    if searches:
         share = max(min(int(share * JUDGED_SHARE), JUDGED_STEPS // len(names)), horizon)
     attacks = []
     if playable:
@@ -198,8 +211,6 @@ def _share(budget: int, names: Sequence[str], horizon: int) -> int:
 
 def _check_actions(task: Task, names: Sequence[str]) -> None:
     """Attackers act by arrays: of actions in several parts, such as dictionaries, they know nothing."""
-    from cisr.cmdp.answers import check_environment  # brings in gymnasium
-
     env = task.make_env()
     check_environment(env)
     space = env.action_space

@@ -22,6 +22,7 @@ from cisr.auditing.twin import Twin, distribution_of, drawn_actions, given_actio
 from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.seeding import derive_seed, generator
 from cisr.core.task import Task, Transition
 from cisr.core.training import Teaching
@@ -34,6 +35,9 @@ from cisr.students.kinds import student_of
 from cisr.students.student import Student
 from cisr.training import Batching, BatchProgress, Classroom, Progress, StudentSpec, TrainingSetup, Transcript
 from cisr.training.setup import choose_backend
+
+if GYMNASIUM:
+    from cisr.training.spaces import specs_of
 
 FAILURE_PAY = 100.0
 """Well above what a fresh network takes for value: otherwise hints drown in its errors."""
@@ -72,8 +76,6 @@ class Trained:
 
 def obstacle_to_training(task: Task) -> str | None:
     """Why no student can be trained on a task, in words; None where one can."""
-    from cisr.training.spaces import specs_of  # brings in gymnasium
-
     try:
         specs_of(task)
     except ConfigError as error:
@@ -285,6 +287,8 @@ def plan_training(task: Task, budget: int, backend: str) -> tuple[int, StudentCo
     longest = max(LONGEST_ROLLOUT, own.n_steps) if per_unit * N_UNITS >= STEPS_OF_MANY else LONGEST_ROLLOUT
     updates = max(-(-per_unit // (longest * own.n_envs)), 1)
     n_steps = max(per_unit // (updates * own.n_envs), SHORTEST_ROLLOUT)
+    if n_steps > LONGEST_ROLLOUT:
+        n_steps -= n_steps % own.n_minibatches  # few steps of many
     return n_students, replace(
         own,
         n_steps=n_steps,

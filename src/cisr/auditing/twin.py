@@ -97,7 +97,7 @@ class Twin:
         self.distribution = distribution_of(self._env)
 
     def play(self, known: Any, noise: Array, episodes: np.ndarray | Draws) -> Played:
-        """What attackers know is (S, ...), their noise (S, T, E, ...); `episodes` are seeds (S, E), or drawn from them."""
+        """What attackers know is (S, ...), their noise (S, T, E, ...); `episodes` are seeds (S, E), or their draws."""
         draws = episodes if isinstance(episodes, Draws) else self.draws(episodes)
         seeds = draws.seeds
         rules = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(seeds), *np.shape(leaf))), self._rules)

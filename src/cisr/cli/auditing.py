@@ -140,7 +140,9 @@ def _files(given: Sequence[Path]) -> list[Path]:
     """Those given, and those of folders."""
     found = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not found:
-        raise ConfigError(f"There is nothing to play in {', '.join(map(str, given))}: no file ends in .json.")
+        raise ConfigError(
+            f"Cannot play {', '.join(map(str, given))}: is a directory without a file that ends in .json."
+        )
     return [*dict.fromkeys(found)]
 
 
