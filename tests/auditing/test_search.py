@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -237,3 +239,21 @@ def test_a_folder_of_candidates_is_played_in_one_go(lander, tmp_path, monkeypatc
     with pytest.raises(SystemExit) as ended:
         main(["audit", "lunar-lander", "--scale", "quick", "--replay", "empty"])
     assert ended.value.code == 2
+
+
+def test_a_search_needs_no_gymnasium():
+    """On machines that have a GPU and nothing else."""
+    code = """if True:
+        import sys
+        sys.modules["gymnasium"] = None
+        import importlib.util as util
+        find = util.find_spec
+        util.find_spec = lambda name, *more: None if name in ("gymnasium", "Box2D") else find(name, *more)
+        from cisr.auditing.attack import falsify
+        from cisr.tasks import get_task
+        task = get_task("frozen-lake", "quick")
+        found = falsify(task, "SR1", budget=5_000, n_workers=0, backend="compiled", playable=False)
+        print([search.attacker for search in found.searches], found.verdict)
+    """
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("['random', 'sticky', 'trained'] not attacked on Gymnasium's environment; no failure in")
