@@ -121,8 +121,8 @@ def keep_trajectories(
 
     Every student flies the same episodes, so their lines can be compared.
     """
-    if task.appearance.state_plot is None:
-        return
+    if task.appearance.state_plot is None or not GYMNASIUM:
+        return  # where students were trained without Gymnasium there are no pictures
     kept = store.trajectories()
     wanted = [t.name for group in groups.values() for t in [t for t in group if t.deployment][:N_STUDENTS]]
     missing = {student: stored_student(store, student) for student in wanted if student not in kept}
@@ -132,7 +132,7 @@ def keep_trajectories(
         except NotInstalled:
             if task.jax_env is None:
                 raise
-            return  # they were trained without it: there are no pictures
+            return  # what it needs is missing too
         store.keep_trajectories(played)
 
 

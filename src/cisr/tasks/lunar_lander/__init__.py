@@ -29,6 +29,7 @@ from cisr.students.config import MLP, StudentConfig, explorer
 from cisr.tasks.entry import EXPLORER, Entry, Scale
 from cisr.tasks.lunar_lander import careful
 from cisr.tasks.lunar_lander.bodies import place, read_state
+from cisr.tasks.lunar_lander.draws import gymnasiums_draws
 from cisr.tasks.lunar_lander.flight import (
     at_rest,
     crashed,
@@ -157,8 +158,6 @@ def lunar_lander(scale: Scale, kind: str) -> Task:
         return LanderJaxEnv(sensor_variance=variance)
 
     def jax_draws(seed: int, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
-        from cisr.tasks.lunar_lander.draws import gymnasiums_draws  # only audits need it
-
         return gymnasiums_draws(seed, n_steps, noisy)
 
     training = _training(scale, kind)

@@ -49,7 +49,7 @@ def _joint(joint: Any) -> list[float]:
 
 
 def _contacts(game: Any, numbers: np.ndarray) -> tuple[Contact, np.ndarray]:
-    """Contacts (2, 2), and whether the odd one is newer (2,): Box2D lists the newest first."""
+    """Contacts (2, 2), and whether the odd one is newer (2,): the bindings list the oldest first."""
     fields = [numbers.copy(), *(np.zeros((2, 2)) for _ in Contact._fields[1:])]
     fields[2] -= 1
     fields[3] -= 1
@@ -64,7 +64,7 @@ def _contacts(game: Any, numbers: np.ndarray) -> tuple[Contact, np.ndarray]:
         kind = number % 2
         if numbers[kind, leg] != number:
             continue
-        newest.setdefault(leg, kind)
+        newest[leg] = kind
         fields[1][kind, leg] = 1
         manifold = contact.manifold
         for k in range(manifold.pointCount):
