@@ -118,6 +118,7 @@ def test_loops_and_choices_are_each_environments_own():
     check(step, (), numbers(1, 1), np.array([1, 2, 40, 3, 0.1], np.float32).reshape(1, 5, 1))
 
 
+HALVES = (0.5, 1.5, -0.5)
 FUNCTIONS = {
     "sin": (jnp.sin, np.sin, np.linspace(-20, 20, 401)),
     "cos": (jnp.cos, np.cos, np.linspace(-20, 20, 401)),
@@ -127,6 +128,7 @@ FUNCTIONS = {
     "log": (jnp.log, np.log, np.geomspace(1e-38, 1e38, 401)),
     "log1p": (jnp.log1p, np.log1p, np.concatenate([np.geomspace(1e-30, 1e38, 401), np.linspace(-0.99, 1, 101)])),
     "log2": (jnp.log2, np.log2, np.geomspace(1e-38, 1e38, 401)),
+    **{f"to the {y}": (lambda x, y=y: x**y, lambda x, y=y: x**y, np.geomspace(1e-20, 1e20, 201)) for y in HALVES},
     "logistic": (jax.nn.sigmoid, lambda x: 1 / (1 + np.exp(-x)), np.linspace(-80, 20, 401)),
 }
 
@@ -148,10 +150,15 @@ def test_what_rounds_rounds_as_jax_does():
     once(lambda x: (jnp.sqrt(x), jnp.floor(x), jnp.ceil(x), jnp.round(x), jnp.sign(x), jnp.square(x), x**3, x**-2), x)
 
 
+def test_a_power_of_a_third_is_refused():
+    with pytest.raises(CannotSayError, match=r"powers of 0\.3333"):
+        CpuKernel(lambda shared, state, x: (state, x ** (1 / 3)), (), (), jax.ShapeDtypeStruct((), jnp.float32))
+
+
 def test_powers_of_two_are_exact():
     exponents = np.arange(-126, 128, dtype=np.float32).reshape(1, 1, -1)
     kernel = CpuKernel(lambda shared, state, x: (state, 2**x), (), (), jax.ShapeDtypeStruct((), jnp.float32))
-    assert (kernel((), (), exponents)[1] == np.exp2(exponents)).all()
+    assert (kernel((), (), exponents)[1] == np.ldexp(np.float32(1), exponents.astype(int))).all()
 
 
 def test_what_is_no_number_and_what_is_infinite_stay_so():

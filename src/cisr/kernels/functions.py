@@ -202,6 +202,17 @@ def whole_power(do: Basic, x: Any, exponent: int) -> Any:
     return F(1) if value is None else value
 
 
+def half_power(do: Basic, x: Any, exponent: float) -> Any:
+    """For exponents of which the double is whole."""
+    if exponent < 0:
+        return do("div", F(1), half_power(do, x, -exponent))
+    whole = math.floor(exponent)
+    if whole == exponent:
+        return whole_power(do, x, whole)
+    root = do("sqrt", x)
+    return root if whole == 0 else do("mul", root, whole_power(do, x, whole))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": partial(sine, quarters=1),
     "exp": exponential,
