@@ -48,6 +48,16 @@ def test_students_trained_compiled_are_deployed_in_gymnasium_and_the_store_stays
     assert cells(path) == before
 
 
+def test_repetitions_of_a_reproduction_are_one_row_for_each_curriculum(tmp_path):
+    path, names = tmp_path / "store.sqlite", ["evaluation-1", "evaluation-2"]
+    for name in names:
+        compare(tiny.compiled, {"HR": Fixed("HR")}, n_students=2, name=name, store=path, seed=3, execution=tiny.HERE)
+    with Store(path) as store:
+        store.keep_reproduction({"title": "a table", "repetitions": names, "searches": [], "students": 2, "rows": []})
+    (row,) = deployed(path, backend="compiled", episodes=2).rows
+    assert (row.run, row.curriculum, row.deployed, row.episodes) == ("reproduction", "HR", 4, 8)
+
+
 def test_a_number_of_episodes_is_that_number_on_every_backend_and_a_seed_gives_the_same_ones(path):
     few = {"episodes": 3, "students": "compare/none"}
     for backend in ("gymnasium", "compiled"):

@@ -42,6 +42,8 @@ from cisr.training.setup import make_setup, rehearse_setup
 
 MOST_EPISODES = 10_000
 """Of each student: all of them are played side by side."""
+REPRODUCTION = "reproduction"
+"""What the repetitions of one are called together."""
 Value = Callable[[Deployment], float | None]
 MEASURES: Mapping[str, tuple[Value, tuple[float, float] | None]] = {
     "success": (lambda deployment: deployment.success, (0.0, 1.0)),
@@ -217,13 +219,15 @@ class _Again:
 
 
 def _groups(store: Store, students: Mapping[str, Transcript]) -> dict[tuple[str, str | None], list[str]]:
-    """Names of the students of each run and curriculum; those of a study together, whatever it tried."""
+    """Names of the students of each run and curriculum. All of a study are together, whatever it tried, and so are
+    those of all repetitions of a reproduction."""
+    repetitions = (store.reproduction() or {}).get("repetitions", ())
     studies = {run for run in store.runs() if store.trials(run)}
     groups: dict[tuple[str, str | None], list[str]] = {}
     for name in students:
         run = owner_of(name)
         curriculum = None if run in studies else name.removeprefix(run + "/").rpartition("/")[0]
-        groups.setdefault((run, curriculum), []).append(name)
+        groups.setdefault((REPRODUCTION if run in repetitions else run, curriculum), []).append(name)
     return groups
 
 

@@ -141,10 +141,10 @@ class Program(ABC):
                 return functions.whole_power(self.basic, values[0], parameters["y"])
             case "pow" if kinds == {F32} and isinstance(values[0], np.generic) and values[0] == 2:
                 return functions.exponential(self.basic, values[1], base=2)
-            case "pow" if kinds == {F32} and isinstance(values[1], np.generic) and abs(values[1]) < MOST_POWER:
-                if float(2 * values[1]).is_integer():
-                    return functions.half_power(self.basic, values[0], float(values[1]))
-                raise CannotSayError(f"powers of {values[1]:g}")
+            case "pow" if kinds == {F32} and isinstance(values[1], np.floating) and abs(values[1]) < MOST_POWER:
+                if not (exponent := float(values[1])) * 2 == round(exponent * 2):
+                    raise CannotSayError(f"powers of {exponent:g}")
+                return functions.half_power(self.basic, values[0], exponent)
             case "rem" if kinds == {F32}:
                 return functions.remainder(self.basic, *values)
             case "rem" if kinds == {S32} and isinstance(values[1], np.integer) and values[1] > 0:
