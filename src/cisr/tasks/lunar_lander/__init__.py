@@ -94,7 +94,7 @@ PAPER_TEACHING = Teaching(
     # (mean, variance) of the paper's Gamma hyperpriors: signal, four length-scales, noise.
     hyperpriors=((1, 0.2), (20, 4), (1, 0.3), (0.2, 0.2), (0.2, 0.2), (0.01, 0.1)),
 )
-OUR_TEACHING = Teaching(interventions=("Soft-Funnel", "Hard-Funnel"), n_switches=1, n_initial=4, n_rounds=16, at_once=2)
+OUR_TEACHING = Teaching(interventions=("Soft-Funnel", "Hard-Funnel"), n_switches=1, n_initial=4, n_rounds=60, at_once=6)
 
 
 def papers(name: str, slope: float, reset_slope: float) -> Intervention:
