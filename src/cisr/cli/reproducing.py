@@ -188,6 +188,7 @@ def _parts(
 
     first = Part(Way.paper, None, task, path, drawn)
     if student is not None:
+        reproduction.check_own_teachers(task)
         return [first]
     papers_parts = [first, *(beside(Way.paper, kind) for kind in transfer_kinds(task))]
     return {

@@ -135,11 +135,7 @@ def reproduce(
     check_callback(callback)
     n_students = check_whole("The number of students", n_students, 1, MOST_STUDENTS)
     n_teachers, seed = check_n_teachers(n_teachers), check_seed(seed)
-    if is_transfer(task):
-        raise ConfigError(
-            f"The paper trains no teachers for {task.training.student_kind} students of '{task.name}', it applies what "
-            f"those of others have found: `cisr reproduce {task.name} --way paper` does both."
-        )
+    check_own_teachers(task)
     planned = plan(task, store, n_teachers=n_teachers, seed=seed, execution=execution)
     searching = [study for studies in planned.studies.values() for study in studies]
     _announce(task, store, planned, n_students)
@@ -267,6 +263,14 @@ def baselines(task: Task, paper: Published) -> dict[str, CurriculumPolicy]:
 
 def check_n_teachers(n_teachers: int) -> int:
     return check_whole("The number of teachers", n_teachers, 1, MOST_TEACHERS)
+
+
+def check_own_teachers(task: Task) -> None:
+    if is_transfer(task):
+        raise ConfigError(
+            f"The paper trains no teachers for {task.training.student_kind} students of '{task.name}', it applies what "
+            f"those of others have found: `cisr reproduce {task.name} --way paper` does both."
+        )
 
 
 def n_students_in_all(task: Task, n_teachers: int, n_students: int) -> int:
