@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 
@@ -115,14 +116,27 @@ def test_an_intervention_that_is_not_the_tasks_own_is_searched_as_it_is(name):
         assert played.failed(lake()).any()
 
 
-def test_functions_that_jax_cannot_trace_are_attacked_on_gymnasium_alone():
-    table = np.arange(16) == 9
-    under = dataclasses.replace(LEAKY, trigger=lambda state: table[state[..., 0]])
+def written_in_place(state):
+    doubled = state.copy()
+    doubled[..., 0] *= 2
+    return doubled[..., 0] == 18
+
+
+@pytest.mark.parametrize("trigger", [lambda state: (np.arange(16) == 9)[state[..., 0]], written_in_place])
+def test_functions_that_jax_cannot_trace_are_attacked_on_gymnasium_alone(trigger):
+    under = dataclasses.replace(LEAKY, trigger=trigger)
     found = falsify(lake(), under, budget=1_000, n_workers=0, built_in=("random",))
     assert not found.searches and found.attacks[0].episodes > 10
     assert any("JAX cannot trace the functions of 'leaky'" in note for note in found.notes)
     with pytest.raises(ConfigError, match="use the gymnasium backend"):
         falsify(lake(), under, budget=1_000, n_workers=0, built_in=("random",), backend="compiled")
+
+
+def test_scripts_are_not_searched_and_have_their_whole_share_of_steps_on_gymnasium():
+    found = falsify(lake(), LEAKY, budget=6_000, n_workers=0, built_in=("random",), attackers={"down": lambda state: 1})
+    assert [search.attacker for search in found.searches] == ["random"]
+    steps = {attack.attacker: attack.steps for attack in found.attacks}
+    assert steps["down"] > 2_500 > 2 * steps["random"]
 
 
 def test_without_intervention_failures_are_counted_and_not_played_again(lander):
@@ -235,6 +249,12 @@ def test_a_folder_of_candidates_is_played_in_one_go(lander, tmp_path, monkeypatc
     assert ended.value.code == 1 and counts["candidates"] == 6 and 3 <= counts["confirmed"] <= 6
     assert len([*(tmp_path / "runs" / "audit-lunar-lander").glob("*-confirmed.json")]) == counts["confirmed"]
     assert "Candidates from a JAX environment" in capsys.readouterr().out
+    shutil.copytree("kept", "again")
+    with pytest.raises(SystemExit):
+        main([*command, "--replay", "again"])
+    twice = json.loads((tmp_path / "it.json").read_text())
+    assert twice["candidates"] == 12 and twice["confirmed"] == 2 * counts["confirmed"]
+    assert len([*(tmp_path / "runs" / "audit-lunar-lander").glob("*-confirmed*.json")]) == twice["confirmed"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit) as ended:
         main(["audit", "lunar-lander", "--scale", "quick", "--replay", "empty"])

@@ -226,16 +226,19 @@ def test_the_page_of_other_students_names_the_command_that_has_their_teachers(wi
     folder, _, _ = with_transfer
     written = write_page(folder / "store-mlp.sqlite").read_text()
     assert "Other students" in written
-    assert "cisr reproduce frozen-lake --scale paper --way paper --teachers 2 --students 1" in written
+    (line,) = [line for line in written.splitlines() if "cisr reproduce frozen-lake" in line]
+    assert "cisr reproduce frozen-lake --scale paper --way paper --teachers 2 --students 1" in line
+    assert "--store store.sqlite" in line
 
 
 def test_students_without_teachers_of_their_own_are_not_reproduced_alone(with_transfer, tmp_path, capfd):
-    reproduce_alone = ["reproduce", "frozen-lake", "--student", "mlp", "--store", str(tmp_path / "s")]
+    reproduce_alone = ["reproduce", "frozen-lake", "--student", "mlp", "--store", str(tmp_path / "s"), "--fresh"]
     with pytest.raises(SystemExit) as stop:
         main(reproduce_alone)
     assert stop.value.code == 2
     said = " ".join(capfd.readouterr().err.split())
     assert "trains no teachers for mlp students" in said and "--way paper` does both" in said
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_kind_of_students_that_is_named_is_the_only_one(tmp_path):

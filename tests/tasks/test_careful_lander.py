@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr import get_task
+from cisr import check_task, get_task
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.tasks.lunar_lander.flight import DIMENSION, HULL, X, Y
 
@@ -72,3 +72,9 @@ def test_the_soft_and_the_hard_funnel_trigger_where_funnel_does(name):
     everywhere = anywhere()
     one, funnel = TASK.intervention(name), TASK.intervention("Funnel")
     np.testing.assert_array_equal(one.triggered(everywhere), funnel.triggered(everywhere))
+
+
+def test_noisy_sensors_are_no_broken_promise():
+    """What is seen of one state differs from look to look."""
+    whose = {promise.what for promise in check_task(get_task("lunar-lander", "quick", "noisy"))}
+    assert whose == {"reset of 'Narrow'", "reset of 'Wide'"}

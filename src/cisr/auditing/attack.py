@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jax.errors import JAXIndexError, JAXTypeError
-
 from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
 from cisr.auditing.counterexample import KEPT, counterexamples, names_of, replay
 from cisr.auditing.falsification import Attack, Falsification, upper_bound
@@ -32,6 +30,7 @@ from cisr.auditing.play import (
 )
 from cisr.auditing.search import Search, search
 from cisr.auditing.trained import Trained, obstacle_to_training, train_attacker
+from cisr.auditing.twin import obstacle_to_tracing
 from cisr.core.callback import Callback, ignore
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
@@ -78,10 +77,15 @@ def falsify(
     budget, confidence, seed = check_budget(budget), check_confidence(confidence), check_seed(seed)
     scripts = dict(attackers or {})
     names = _checked_names(scripts, built_in)
-    kind = choose_backend(task, backend)
+    kind, notes = choose_backend(task, backend), list[str]()
+    if kind == "compiled" and (obstacle := obstacle_to_tracing(task, under)):
+        reason = f"JAX cannot trace the functions of '{under.name}' ({obstacle})"
+        if backend == "compiled":
+            raise ConfigError(f"{reason}: write them as array code, or use the gymnasium backend.")
+        kind = "gymnasium"
+        notes.append(f"the JAX environment was not searched: {reason}")
     root = derive_seed(seed, "falsify", task.name, under.name)
     horizon = task.horizon_under(under)
-    notes: list[str] = []
     trained: Trained | None = None
     if playable and "trained" in names and (obstacle := obstacle_to_training(task)):
         names.remove("trained")
@@ -90,33 +94,27 @@ def falsify(
         _check_actions(task, names)
     share = _share(budget, names, horizon)
     if "trained" in names:
-        how: dict[str, Any] = {"backend": backend, "n_workers": n_workers, "callback": callback}
+        how: dict[str, Any] = {"backend": kind, "n_workers": n_workers, "callback": callback}
         half = int(budget * TRAINING_SHARE)
         trained = train_attacker(task, under, budget=half, seed=derive_seed(root, "training"), **how)
         notes += trained.notes
         if trained.attacker is None:
             names.remove("trained")
     searches: tuple[Search, ...] = ()
-    if kind == "compiled":
-        searched = [name for name in names if name not in scripts]
+    searched = [name for name in names if name not in scripts] if kind == "compiled" else []
+    if searched:
         students = trained.students if trained else ()
         how = {"budget": share * len(searched), "confidence": confidence, "seed": root, "callback": callback}
-        try:
-            searches = search(task, under, searched, students=students, playable=playable, **how) if searched else ()
-        except (JAXTypeError, JAXIndexError) as error:
-            reason = f"JAX cannot trace the functions of '{under.name}' ({type(error).__name__})"
-            if backend == "compiled":
-                raise ConfigError(f"{reason}: write them as array code, or use the gymnasium backend.") from error
-            notes.append(f"the JAX environment was not searched: {reason}")
-    if searches:
-        share = max(min(int(share * JUDGED_SHARE), JUDGED_STEPS // len(names)), horizon)
+        searches = search(task, under, searched, students=students, playable=playable, **how)
+    judged = max(min(int(share * JUDGED_SHARE), JUDGED_STEPS // max(len(searched), 1)), horizon)
     attacks = []
     if playable:
         with Arena(task, under) as arena:
             for name in names:
                 attacker = _attacker(name, arena, horizon, scripts, trained)
                 each = 1 - (1 - confidence) / len(names)
-                attacks.append(_play(arena, attacker, name, share, derive_seed(root, "frozen", name), each, callback))
+                steps = judged if name in searched else share
+                attacks.append(_play(arena, attacker, name, steps, derive_seed(root, "frozen", name), each, callback))
     found = Falsification(
         **names_of(task, under),
         confidence=confidence,

@@ -18,12 +18,14 @@ import numpy as np
 
 from cisr.cmdp.compiled import CompiledCMDP, Envs
 from cisr.cmdp.episodes import outcome_of
+from cisr.core.errors import CisrError
 from cisr.core.intervention import NONE, Array, Intervention
 from cisr.core.jax_env import JaxEnv
 from cisr.core.seeding import generator
 from cisr.core.task import Task
 from cisr.kernels.steps import StepKernel, step_kernels
 from cisr.students.distributions import Categorical, Categoricals, Distribution, Gaussian
+from cisr.system.interrupts import users_errors
 
 Acts = Callable[[Any, Array, Array], Array]
 """acts(known, observations (1, ...), noise (1, ...)) -> actions (1, ...) of one attacker"""
@@ -95,6 +97,14 @@ class Twin:
         self._kernels: list[StepKernel] | None = None
         self._written = False
         self.distribution = distribution_of(self._env)
+
+    def trace(self) -> None:
+        """Have JAX follow one step of an attacker that is given its actions, and nothing more."""
+        noise = drawn_actions(self.distribution, np.random.default_rng(0), (1,))
+        steps, place = (np.zeros((1, n), np.float32) for n in (self._env.n_step_uniforms, self._cmdp.n_place_uniforms))
+        drive = np.zeros((1, self._cmdp.max_driven, self._env.n_step_uniforms), np.float32)
+        start = jax.eval_shape(self._begin, np.zeros((1, self._env.n_reset_uniforms), np.float32))
+        jax.eval_shape(self._step, ((), self._rules), start, (noise, steps, place, drive))
 
     def play(self, known: Any, noise: Array, episodes: np.ndarray | Draws) -> Played:
         """What attackers know is (S, ...), their noise (S, T, E, ...); `episodes` are seeds (S, E), or their draws."""
@@ -197,6 +207,20 @@ class Twin:
         env, cmdp, acts = self._env, self._cmdp, self.distribution
         of_a_step = env.n_step_uniforms * (2 + cmdp.max_driven) + cmdp.n_place_uniforms
         return self.horizon * (of_a_step + acts.n_outputs + 2 * math.prod(acts.shape))
+
+
+def obstacle_to_tracing(task: Task, intervention: Intervention) -> str | None:
+    """What stands in the way of playing the JAX environment under an intervention; None where nothing does.
+
+    Functions of users that NumPy takes may do what JAX does not, such as writing in place.
+    """
+    try:
+        Twin(task, intervention, given_actions).trace()
+    except CisrError:
+        raise
+    except users_errors() as error:
+        return type(error).__name__
+    return None
 
 
 def _like(shape: tuple[int, ...], dtype: Any) -> Any:

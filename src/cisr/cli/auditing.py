@@ -172,7 +172,11 @@ def _confirmed(
     with counting(err, f"Playing {len(candidates):,} candidates") as callback, interruptible("Nothing is kept."):
         played = play_candidates_apart(task, tuple(candidates.values()), callback=callback, **how)
     out.print(show.candidates_table(tuple(candidates.values()), played))
-    failed = {folder / f"{path.stem}-confirmed.json": e for path, e in zip(candidates, played, strict=True) if e}
+    failed: dict[Path, Counterexample] = {}
+    for path, found in zip(candidates, played, strict=True):
+        if found is not None:
+            same = sum(other.name.startswith(f"{path.stem}-confirmed") for other in failed)  # of another folder
+            failed[folder / f"{path.stem}-confirmed{f'-{same + 1}' if same else ''}.json"] = found
     for path, example in failed.items():
         example.save(path)
     few = [*failed.items()][:KEPT]

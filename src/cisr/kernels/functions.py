@@ -209,7 +209,9 @@ def half_power(do: Basic, x: Any, exponent: float) -> Any:
     whole = math.floor(exponent)
     if whole == exponent:
         return whole_power(do, x, whole)
-    root = do("sqrt", x)
+    signless = do("add", x, F(0))  # there is a zero with a sign, and −∞ has a power though it has no root
+    root = do("sqrt", do("select", do("eq", x, F(-np.inf)), F(np.inf), signless))
+    x = do("abs", signless)
     return root if whole == 0 else do("mul", root, whole_power(do, x, whole))
 
 

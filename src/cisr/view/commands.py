@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from cisr.core.rewinds import read_rewind
@@ -32,7 +34,13 @@ def _reproduce(contents: Contents, record: ReproductionRecord) -> str:
         words = ["cisr", "reproduce", contents.settings.get("task"), "--scale", contents.settings.get("scale")]
         words += ["--way", "paper"]
     words += ["--teachers", record.repetitions, "--students", record.students]
-    return _line(contents, words, record.pooled.run)
+    return _line(contents if record.searches else _of_the_teachers(contents), words, record.pooled.run)
+
+
+def _of_the_teachers(contents: Contents) -> Contents:
+    """Named as the store beside it, of the students whose teachers these are."""
+    path, kind = PurePath(contents.source), contents.settings.get("student")
+    return replace(contents, source=f"{path.stem.removesuffix(f'-{kind}')}{path.suffix}")
 
 
 def _ask(contents: Contents, study: StudyRecord) -> str:

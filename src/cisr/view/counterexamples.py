@@ -5,9 +5,11 @@ Renderers crash: the last frame is drawn in a process of its own.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import blake2s
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +56,8 @@ def keep_candidates(report: AuditReport, folder: Path) -> int:
     """What failed in a JAX environment and could not be played on Gymnasium's, as files of a folder; how many."""
     found = [candidate for v in report.verdicts if v.falsification for candidate in v.falsification.candidates]
     for candidate in found:
-        where = (plain(candidate.intervention), plain(candidate.attacker), str(candidate.seed))
+        did = blake2s(json.dumps(candidate.actions).encode(), digest_size=4).hexdigest()  # by another search, perhaps
+        where = (plain(candidate.intervention), plain(candidate.attacker), str(candidate.seed), did)
         candidate.save(folder / f"{'-'.join(where)}.json")
     return len(found)
 

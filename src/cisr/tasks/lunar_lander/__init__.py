@@ -133,8 +133,8 @@ CAREFUL = (
 def _say_what_flies() -> None:
     if not BOX2D:
         log.warning(
-            "Box2D is not installed: lunar-lander runs on cisr's own physics, and nothing is attacked or pictured. For "
-            "Gymnasium's own: pip install 'cisr[lander]'."
+            "Box2D is not installed: lunar-lander runs on cisr's own physics, without pictures. For Gymnasium's own: "
+            "pip install 'cisr[lander]'."
         )
 
 

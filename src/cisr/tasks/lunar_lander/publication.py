@@ -80,7 +80,7 @@ _NOISY = replace(
             success=(0.860, 0.004),
             training_failures=(1695.8, 31.04),
             mean_return=(214.7, 3.1),
-            outcomes={"crash": (0.108, 0.001), "out of map": (0.008, 0.000)},
+            outcomes={"crash": (0.108, 0.001), "out of map": (0.008, 0.002)},
         ),
     },
     students=("noisy", "noisy-relu"),
