@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,22 +39,24 @@ def placing(task: Task, trials: Trials, n: int) -> Iterator[Misled]:
         if not same(given, state):
             message: str | None = "changed the state it was given"
         else:
-            message = _elsewhere(task, trials, situation, second, seen)
+            message = _elsewhere(task, trials, situation, second, seen, partial(task.place, second, state.copy()))
         if message is None and (parting := _parting(task, trials, situation, second)):
             message = f"forgets something: {parting} (a clock or another hidden variable belongs into the state)"
         if message is not None:
             yield Misled("place", message, state)
 
 
-def _elsewhere(task: Task, trials: Trials, situation: Situation, env: Any, seen: Any) -> str | None:
-    """How an environment that was put into a situation differs from it; None where it does not."""
+def _elsewhere(
+    task: Task, trials: Trials, situation: Situation, env: Any, seen: Any, again: Callable[[], Any]
+) -> str | None:
+    """How an environment that was put into a situation differs from it; None where it does not. `again` puts it there
+    once more."""
     now = np.array(task.read_state(env))
     if difference := trials.difference(Move(situation.state, 0.0, False), Move(now, 0.0, False)):
         return f"led elsewhere: {difference}"
     if not similar(flat(situation.observation), flat(seen), tolerance=trials.tolerance):
-        assert task.place is not None
-        again = task.place(env, situation.state.copy())
-        if not similar(flat(seen), flat(again), tolerance=trials.tolerance):
+        second = again()
+        if second is not None and not similar(flat(seen), flat(second), tolerance=trials.tolerance):
             return None  # what is seen of a state is drawn anew: there are noisy sensors
         return f"showed the observation {short(seen)}, but {short(situation.observation)} is seen there"
     return None
@@ -88,7 +91,7 @@ def rewinding(task: Task, trials: Trials, n: int) -> Iterator[Misled]:
             seen = way.restore(env, saved)
             if seen is None:
                 seen = situation.observation
-            if message := _elsewhere(task, trials, situation, env, seen):
+            if message := _elsewhere(task, trials, situation, env, seen, partial(way.restore, env, saved)):
                 yield Misled("restore", message, situation.state)
                 break
             courses.append(trials.follow(env, actions))
