@@ -254,7 +254,7 @@ def test_reproductions_benchmarks_and_audits_are_of_the_papers_students_unless_t
             "set its student there, or choose explorer or sb3:ALGORITHM; kinds such as 'tall'",
         ),
         (("reproduce", "frozen-lake", "--student", "cnn", "--way", "ours"), "give one of them"),
-        (("reproduce", "lunar-lander", "--student", "noisy"), "cisr compare lunar-lander LL-A LL-B --student noisy"),
+        (("reproduce", "lunar-lander", "--student", "noisy"), "cisr reproduce lunar-lander --way paper"),
     ],
 )
 def test_wrong_names_and_numbers_get_one_line(capfd, tmp_path, monkeypatch, words, says):
