@@ -177,6 +177,97 @@ def test_remainders_have_the_sign_that_they_should():
     once(lambda n: (jax.lax.rem(n, jnp.int32(4)), n % 4, abs(n), -n, n * n, jnp.minimum(n, 3)), whole)
 
 
+def test_remainders_are_exact_however_far_apart_the_two_are():
+    a = np.float32([5, -5, 1e8, 1e7, 1e10, 1e20, 3e38, -6, np.inf, 5, np.nan, 1e-40, -3e38, 7])
+    b = np.float32([np.inf, np.inf, 0.7, 0.1, 0.7, 3, 1e-3, 3, 2, 0, 1, 3e-42, 1e-45, -np.inf])
+    kinds = [kind(*remainder_of(a, b)) for kind in (CpuKernel, Interpreted)]
+    for kernel in kinds:
+        found = kernel((), (), (a.reshape(1, 1, -1), b.reshape(1, 1, -1)))[1].ravel()
+        with np.errstate(invalid="ignore"):
+            expected = np.fmod(a, b)
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert np.array_equal(np.signbit(found[:-1]), np.signbit(expected[:-1]))
+
+
+def remainder_of(a, b):
+    shape = jax.ShapeDtypeStruct((), jnp.float32)
+    return (lambda shared, state, given: (state, jax.lax.rem(*given))), (), (), (shape, shape)
+
+
+def test_whole_numbers_divide_as_in_jax_by_zero_too():
+    least = -(2**31)
+    a = np.int32([7, -7, 7, 0, least, least, least, 5, -5, 2**31 - 1])
+    b = np.int32([0, 0, -1, 0, -1, 0, 7, 3, 3, -1])
+    once(lambda a, b: (jax.lax.div(a, b), jax.lax.rem(a, b)), a, b)
+    once(lambda a: (jax.lax.div(a, jnp.int32(0)), jax.lax.div(a, jnp.int32(-1)), jax.lax.rem(a, jnp.int32(-3))), a)
+    once(lambda a: (-a, abs(a), ~a, a ^ jnp.int32(5), a + a, a * a), a)
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 40, -1])
+def test_bits_shifted_out_are_gone(n):
+    whole = np.int32([7, -7, 1, 0])
+    once(lambda a: (jax.lax.shift_left(a, jnp.int32(n)), a + jax.lax.shift_left(a, jnp.int32(n))), whole)
+    once(lambda a: jnp.where(a > 5, jax.lax.shift_left(a, jnp.int32(n)), a), whole)
+
+
+def test_what_is_no_number_is_the_extreme():
+    rows = np.float32(
+        [[1, np.nan, 3], [3, 1, np.nan], [np.nan, np.nan, 1], [1, 3, 3], [np.inf, 1, np.nan], [-0.0, 0, 0]]
+    )
+    check(lambda shared, state, x: (state, (jnp.argmax(x), jnp.argmin(x))), (), (), rows.reshape(1, 1, *rows.shape))
+
+
+def test_what_a_choice_asks_may_be_asked_again():
+    branches = [lambda v: v, lambda v: -v, lambda v: v * v, lambda v: v + 1]
+
+    def step(shared, state, n):
+        first = jax.lax.switch(n, branches, state)
+        again = jax.lax.switch(n, branches, first)
+        return again, (first, jax.lax.clamp(0, n, 3) != 1, jnp.where(jax.lax.clamp(0, n, 3) != 2, 1, 2))
+
+    check(step, (), numbers(1, 1), np.int32([0, 2, 0, 1, 3, 0, 2, 0, 7, -4]).reshape(1, -1, 1))
+
+
+def test_rows_may_be_of_truths_and_of_constants_that_differ_in_their_sign_alone():
+    shared = {"w": numbers(S, 3, 8)}
+
+    def step(shared, state, x):
+        row = x @ shared["w"]
+        signs = np.float32([0.0, -0.0] * 4)
+        return state, (row > 0, (row > 0).any(), (row > 0).sum(), row / signs)
+
+    check(step, shared, (), numbers(S, T, E, 3))
+
+
+def test_rows_may_be_of_doubles():
+    shared = {"w": numbers(S, 3, 8)}
+
+    def step(shared, state, x):
+        with jax.enable_x64(True):
+            return state, ((x @ shared["w"]).astype(jnp.float64) * 2)[::-1].astype(jnp.float32)
+
+    check(step, shared, (), numbers(S, T, E, 3), tolerance=1e-5)
+
+
+def test_constants_are_converted_as_jax_does():
+    odd, whole = np.float32([np.inf, -np.inf, np.nan, 3e9, -3e9, 2.9, -2.9, 0]), np.int32([1])
+    once(lambda n: jnp.array(odd).astype(jnp.int32) * n, whole)
+
+
+def test_sines_of_angles_without_digits_are_no_numbers():
+    x = np.float32([2.1e9, -2.1e9, 2.2e9, 1e10, -1e18, 3e38, np.inf, np.nan])
+    described = (
+        lambda shared, state, x: (state, (jnp.sin(x), jnp.cos(x))),
+        (),
+        (),
+        jax.ShapeDtypeStruct((), jnp.float32),
+    )
+    for kind in (CpuKernel, Interpreted):
+        for found, exact in zip(kind(*described)((), (), x.reshape(1, 1, -1))[1], (np.sin, np.cos), strict=True):
+            assert abs(found.ravel()[:2] - exact(x[:2].astype(float))).max() < 1e-6
+            assert np.isnan(found.ravel()[2:]).all()
+
+
 def test_truths_are_compared_and_counted():
     x = numbers(6)
 
@@ -207,8 +298,10 @@ def test_arrays_may_be_empty_and_states_too():
         lambda x: jax.random.uniform(jax.random.key(0)) + x,
         lambda x: jax.lax.scan(lambda c, y: (c + y, c), x, jnp.ones(3))[1],
         lambda x: jnp.stack([x, x])[x.astype(jnp.int32)],
+        lambda x: jax.lax.shift_left(jnp.int32(1), x.astype(jnp.int32)),
+        lambda x: jax.vmap(lambda y: jax.lax.while_loop(lambda z: z > 1, lambda z: z / 2, y))(jnp.stack([x, 2 * x])),
     ],
-    ids=["half", "round", "arctan2", "power", "cumsum", "constants", "random", "scan", "index"],
+    ids=["half", "round", "arctan2", "power", "cumsum", "constants", "random", "scan", "index", "shift", "loops"],
 )
 def test_what_a_kernel_cannot_say_is_refused_while_it_is_written(wrong):
     with pytest.raises(CannotSayError):

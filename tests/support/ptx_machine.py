@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 F = np.float32
 D = np.float64
 _FLOAT, _DOUBLE = re.compile(r"0f([0-9A-F]{8})"), re.compile(r"0d([0-9A-F]{16})")
-_TYPES = {"f32": np.float32, "s32": np.int32, "u8": np.uint8}
+_TYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u8": np.uint8}
 _SHARE = 1 << 32
 """Of addresses that an array has."""
 
@@ -19,8 +20,24 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
     return F(float(a) * float(b) + float(c))
 
 
+def _fused_doubles(a: Any, b: Any, c: Any) -> Any:
+    if not np.isfinite([a, b, c]).all():
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    return D(float(exact)) if exact else a * b + c  # a zero has a sign
+
+
 def _whole(x: Any) -> int:
-    return 0 if np.isnan(x) else int(np.clip(float(x), -(2**31), 2**31 - 1))
+    """What is no number becomes 0 if it is a single, and the least number if it is a double."""
+    if np.isnan(x):
+        return 0 if isinstance(x, F) else -(2**31)
+    return int(np.clip(float(x), -(2**31), 2**31 - 1))
+
+
+def _quotient(a: int, b: int) -> int:
+    """Towards zero. A division by zero has no result that could be relied on."""
+    assert b != 0, "a division by zero"
+    return _wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
 
 
 def _wrapped(n: int) -> int:
@@ -34,6 +51,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     **{f"div.rn.{kind}": lambda a, b: a / b for kind in ("f32", "f64")},
     "sqrt.rn.f32": np.sqrt,
     "fma.rn.f32": _fused,
+    "fma.rn.f64": _fused_doubles,
     **{f"neg.{kind}": lambda a: -a for kind in ("f32", "f64")},
     **{f"abs.{kind}": abs for kind in ("f32", "f64")},
     "min.NaN.f32": np.minimum,
@@ -41,7 +59,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "cvt.rmi.f32.f32": np.floor,
     "cvt.rpi.f32.f32": np.ceil,
     **{f"cvt.rni.{kind}.{kind}": np.rint for kind in ("f32", "f64")},
-    "cvt.rzi.f32.f32": np.trunc,
+    **{f"cvt.rzi.{kind}.{kind}": np.trunc for kind in ("f32", "f64")},
     "cvt.rn.f32.s32": F,
     "cvt.rn.f64.s32": D,
     "cvt.rn.f32.f64": F,
@@ -51,16 +69,18 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add.s32": lambda a, b: _wrapped(a + b),
     "sub.s32": lambda a, b: _wrapped(a - b),
     "mul.lo.s32": lambda a, b: _wrapped(a * b),
-    "div.s32": lambda a, b: int(a / b),
+    "div.s32": _quotient,
     "rem.s32": lambda a, b: int(np.fmod(a, b)),
     "min.s32": min,
     "max.s32": max,
-    "neg.s32": lambda a: -a,
-    "abs.s32": abs,
+    "neg.s32": lambda a: _wrapped(-a),
+    "abs.s32": lambda a: _wrapped(abs(a)),
     "shl.b32": lambda a, n: _wrapped(a << n),
     "shr.s32": lambda a, n: a >> n,
     "and.b32": lambda a, b: a & b,
     "or.b32": lambda a, b: a | b,
+    "xor.b32": lambda a, b: a ^ b,
+    "not.b32": lambda a: ~a,
     "and.pred": lambda a, b: a and b,
     "or.pred": lambda a, b: a or b,
     "xor.pred": lambda a, b: a != b,
@@ -150,7 +170,7 @@ def _run_thread(program: list[Any], labels: dict[str, int], memory: list[np.ndar
         elif operation.startswith("ld."):
             kind = operation.rpartition(".")[2]
             (found,) = cell(operands[1], kind)
-            known[operands[0]] = found if kind == "f32" else int(found)
+            known[operands[0]] = found if kind in ("f32", "f64") else int(found)
         elif operation.startswith("st."):
             cell(operands[0], operation.rpartition(".")[2])[0] = value(operands[1])
         elif not operation.endswith(":"):

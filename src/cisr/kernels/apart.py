@@ -106,6 +106,11 @@ def _constant(value: Any, dtype: Any) -> Objects:
     return in_shape([array[index] for index in np.ndindex(array.shape)], array.shape)
 
 
+def _same_constant(one: Any, other: Any) -> bool:
+    """To the last bit: a zero has a sign."""
+    return isinstance(one, np.generic) and isinstance(other, np.generic) and one.tobytes() == other.tobytes()
+
+
 def _each(function: Callable[..., Any], *given: Objects) -> Objects:
     together = np.broadcast_arrays(*given, subok=False)
     shape = together[0].shape
@@ -186,7 +191,7 @@ class _Evaluation:
     def _row(self, values: Objects) -> Callable[[Any], Any] | None:
         """Numbers as a function of their index: where all are one, or stand in memory one after the other."""
         first, *others = values.ravel()
-        if all(other is first or (isinstance(first, np.generic) and other == first) for other in others):
+        if all(other is first or _same_constant(other, first) for other in others):
             return lambda k: first
         return self._machine.row([first, *others])
 
@@ -210,15 +215,23 @@ class _Evaluation:
 
     def _extreme(self, equation: Any, given: list[Objects]) -> list[Objects]:
         """Where the greatest or the least is; the first of several."""
-        better = "gt" if equation.primitive.name == "argmax" else "lt"
+        strictly, otherwise = ("gt", "le") if equation.primitive.name == "argmax" else ("lt", "ge")
         (axis,), shape = equation.params["axes"], equation.outvars[0].aval.shape
         best, *others = _rows(given[0], axis)
-        dtype = equation.params["index_dtype"]
+        dtype, basic = equation.params["index_dtype"], self._machine.basic
+        is_float = np.issubdtype(equation.invars[0].aval.dtype, np.floating)
+
+        def better(one: Any, other: Any) -> Any:
+            """Than all before; what is no number is better than any, and as good as another of its kind."""
+            if not is_float:
+                return basic(strictly, one, other)
+            return basic("and", basic("not", basic(otherwise, one, other)), basic("eq", other, other))
+
         place = in_shape([dtype.type(0)] * math.prod(shape), shape)
         for k, row in enumerate(others, 1):
-            wins = _each(partial(self._machine.basic, better), row, best)
-            best = _each(partial(self._machine.basic, "select"), wins, row, best)
-            place = _each(partial(self._machine.basic, "select"), wins, in_shape([dtype.type(k)], ()), place)
+            wins = _each(better, row, best)
+            best = _each(partial(basic, "select"), wins, row, best)
+            place = _each(partial(basic, "select"), wins, in_shape([dtype.type(k)], ()), place)
         return [place]
 
     def _product(self, equation: Any, given: list[Objects]) -> list[Any]:
@@ -249,7 +262,10 @@ class _Evaluation:
         flat = _Flat(equation.outvars)
 
         def test(state: list[Any]) -> list[Any]:
-            return [self.all_of(parameters["cond_jaxpr"], [*for_test, *flat.back(state)])[0].item()]
+            verdicts = self.all_of(parameters["cond_jaxpr"], [*for_test, *flat.back(state)])[0]
+            if verdicts.shape:
+                raise CannotSayError("loops side by side, each with an end of its own")
+            return [verdicts.item()]
 
         def once(state: list[Any]) -> list[Any]:
             return flat.flat(self.all_of(parameters["body_jaxpr"], [*for_body, *flat.back(state)]))

@@ -18,6 +18,7 @@ F, D, WHOLE = np.float32, np.float64, np.int32
 
 HALF_PI = (math.pi / 2, 6.123233995736766e-17)
 """As a sum."""
+FARTHEST = 2.0**31
 SINE = (-0.00019517298981385725, 0.008332178146138854, -0.16666654943701084)
 COSINE = (2.4390450703564542e-05, -0.001388676379437604, 0.041666623324344516, -0.49999999725108224)
 """In double precision, by the powers that GNU's C library has in its sinf and cosf: what is rounded to a single then is
@@ -51,7 +52,8 @@ def _without(do: Basic, x: Any, times: Any, parts: Sequence[float]) -> Any:
 
 
 def sine(do: Basic, x: Any, quarters: int = 0) -> Any:
-    """Of x + quarters·π/2, as the C library has it. For angles of many thousand turns digits are lost."""
+    """Of x + quarters·π/2, as the C library has it. For angles of many thousand turns digits are lost; beyond
+    `FARTHEST` it is no number."""
     rest, quarter = _beyond_quarters(do, do("convert", x, np.float64), quarters)
     z = do("mul", rest, rest)
     cube = do("mul", rest, z)
@@ -87,6 +89,7 @@ def sine_of_double(do: Basic, x: Any, quarters: int = 0) -> Any:
 
 def _beyond_quarters(do: Basic, x: Any, quarters: int) -> tuple[Any, Any]:
     """What is left of an angle beyond the nearest quarter of a turn, and the number of that quarter."""
+    x = do("select", do("lt", do("abs", x), D(FARTHEST)), x, D(np.nan))
     turns = do("round", _times(do, x, 2 / math.pi))
     for part in HALF_PI:
         x = do("sub", x, _times(do, turns, part))
@@ -170,15 +173,34 @@ def sign(do: Basic, x: Any) -> Any:
 
 
 def remainder(do: Basic, a: Any, b: Any) -> Any:
-    """With the sign of a; exact as long as a/b has no more than 24 bits before the point."""
-    times = do("trunc", do("div", a, b))
-    rest = do("fma", do("neg", times), b, a)
-    size = do("abs", b)
-    below = do("lt", a, F(0))
-    whole = do("select", below, do("neg", size), size)  # once more or once less, where the quotient was rounded
-    crossed = do("and", do("ne", do("lt", rest, F(0)), below), do("ne", rest, F(0)))
-    rest = do("select", crossed, do("add", rest, whole), rest)
-    return do("select", do("ge", do("abs", rest), size), do("sub", rest, whole), rest)
+    """With the sign of a; exact: each division in double precision takes 52 bits off the quotient, which may have
+    277."""
+    rest, divisor = do("convert", a, D), do("convert", b, D)
+    for _ in range(6):
+        times = do("trunc", do("div", rest, divisor))
+        rest = do("fma", do("neg", times), divisor, rest)
+    size, below = do("abs", divisor), do("lt", a, F(0))
+    crossed = do("and", do("ne", do("lt", rest, D(0)), below), do("ne", rest, D(0)))  # a quotient was rounded up
+    rest = do("select", crossed, do("add", rest, do("select", below, do("neg", size), size)), rest)
+    rest = do("convert", rest, F)
+    rest = do("select", do("eq", rest, F(0)), do("mul", a, F(0)), rest)  # there is a zero with a sign
+    return do("select", do("and", is_finite(do, a), do("eq", do("abs", b), F(np.inf))), a, rest)
+
+
+def whole_quotient(do: Basic, a: Any, b: Any) -> Any:
+    """Of whole numbers, towards zero; −1 for a division by zero, as in JAX. A processor would stop there."""
+    if isinstance(b, np.integer) and b not in (0, -1):
+        return do("div", a, b)
+    none, minus = do("eq", b, WHOLE(0)), do("eq", b, WHOLE(-1))
+    quotient = do("div", a, do("select", do("or", none, minus), WHOLE(1), b))
+    return do("select", none, WHOLE(-1), do("select", minus, do("neg", a), quotient))
+
+
+def whole_remainder(do: Basic, a: Any, b: Any) -> Any:
+    """With the sign of a; a itself for a division by zero."""
+    if isinstance(b, np.integer) and b > 0:
+        return do("rem", a, b)
+    return do("sub", a, do("mul", whole_quotient(do, a, b), b))
 
 
 def is_finite(do: Basic, x: Any) -> Any:

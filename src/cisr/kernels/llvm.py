@@ -35,10 +35,12 @@ class LlvmProgram(Program):
         ("abs", F32): _intrinsic("fabs.f32", 1),
         ("abs", F64): _intrinsic("fabs.f64", 1, F64, F64),
         ("fma", F32): _intrinsic("fma.f32", 3),
+        ("fma", F64): _intrinsic("fma.f64", 3, F64, F64),
         ("sqrt", F32): _intrinsic("sqrt.f32", 1),
         ("round", F32): _intrinsic("roundeven.f32", 1),
         ("round", F64): _intrinsic("roundeven.f64", 1, F64, F64),
         **{(name, F32): _intrinsic(f"{name}.f32", 1) for name in ("floor", "ceil", "trunc")},
+        ("trunc", F64): _intrinsic("trunc.f64", 1, F64, F64),
         **{
             (name, kind): _intrinsic(f"fptosi.sat.i32.{kind}", 1, kind, S32)
             for name in ("whole", "as s32")
@@ -148,9 +150,9 @@ class LlvmProgram(Program):
         offset = self.do(f"{{0}} = mul i64 {{1}}, {stride}", ADDRESS, wide)
         return self.do("{0} = getelementptr i8, ptr {1}, i64 {2}", ADDRESS, at, offset)
 
-    def table(self, n: int) -> Register:
+    def table(self, kind: str, n: int) -> Register:
         room = self.new(ADDRESS)
-        self._room.append(f"\t{room.name} = alloca [{n} x float]")
+        self._room.append(f"\t{room.name} = alloca [{n} x {TYPES[kind]}]")
         return room
 
     def load_local(self, kind: str, at: Register, offset: int) -> Register:
@@ -183,7 +185,8 @@ _SIGNATURES = {
     },
     **{f"{name}.f32": f"float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum")},
     "fma.f32": "float @llvm.fma.f32(float, float, float)",
-    **{f"{name}.f64": f"double @llvm.{name}.f64(double)" for name in ("fabs", "roundeven")},
+    "fma.f64": "double @llvm.fma.f64(double, double, double)",
+    **{f"{name}.f64": f"double @llvm.{name}.f64(double)" for name in ("fabs", "roundeven", "trunc")},
     "fptosi.sat.i32.f32": "i32 @llvm.fptosi.sat.i32.f32(float)",
     "fptosi.sat.i32.f64": "i32 @llvm.fptosi.sat.i32.f64(double)",
     **{f"{name}.i32": f"i32 @llvm.{name}.i32(i32, i32)" for name in ("smin", "smax")},

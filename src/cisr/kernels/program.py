@@ -20,7 +20,9 @@ from cisr.kernels import functions
 from cisr.kernels.apart import Body, CannotSayError
 
 F32, F64, S32, PRED, ADDRESS = "f32", "f64", "s32", "pred", "address"
-BYTES = {F32: 4, S32: 4, PRED: 1}
+BYTES = {F32: 4, F64: 8, S32: 4, PRED: 1}
+WORD = 32
+"""Bits of a whole number."""
 MOST_POWER = 64
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -87,8 +89,8 @@ class Program(ABC):
         """The address so many strides of bytes further on."""
 
     @abstractmethod
-    def table(self, n: int) -> Register:
-        """The address of room for so many numbers."""
+    def table(self, kind: str, n: int) -> Register:
+        """The address of room for so many numbers, which are no truths."""
 
     @abstractmethod
     def load_local(self, kind: str, at: Register, offset: int) -> Register: ...
@@ -125,7 +127,7 @@ class Program(ABC):
     def operate(self, equation: Any, values: list[Any]) -> Any:
         name, parameters = equation.primitive.name, equation.params
         if name in _OF_CONSTANTS and all(isinstance(value, np.generic) for value in values):
-            return equation.outvars[0].aval.dtype.type(_OF_CONSTANTS[name](*values))
+            return _as_constant(_OF_CONSTANTS[name](*values), equation.outvars[0].aval.dtype)
         kinds = {kind_of(value) for value in values}
         match name:
             case "clamp":
@@ -147,9 +149,13 @@ class Program(ABC):
                 return functions.half_power(self.basic, values[0], exponent)
             case "rem" if kinds == {F32}:
                 return functions.remainder(self.basic, *values)
-            case "rem" if kinds == {S32} and isinstance(values[1], np.integer) and values[1] > 0:
-                return self.basic("rem", *values)
-            case "select_n" | "round" | "integer_pow" | "pow" | "rem":
+            case "rem" if kinds == {S32}:
+                return functions.whole_remainder(self.basic, *values)
+            case "div" if kinds == {S32}:
+                return functions.whole_quotient(self.basic, *values)
+            case "shift_left" if kinds == {S32} and isinstance(values[1], np.integer):
+                return self.basic(name, *values) if 0 <= values[1] < WORD else np.int32(0)
+            case "select_n" | "round" | "integer_pow" | "pow" | "shift_left":
                 raise CannotSayError(f"'{name}' of this kind")
             case _ if name in functions.FUNCTIONS and kinds == {F32}:
                 return functions.FUNCTIONS[name](self.basic, *values)
@@ -194,6 +200,8 @@ class Program(ABC):
             return self.select(value, number(1), number(0))
         if kind == PRED:
             return self.basic("ne", value, number(0))
+        if (was, kind) == (F64, S32):  # a GPU makes the least number of what is none
+            value = self.select(self.basic("eq", value, value), value, number(0))
         return self.do(self.templates[f"as {kind}", was], kind, value)
 
     def shift(self, name: str, value: Any, n: int) -> Register:
@@ -211,16 +219,20 @@ class Program(ABC):
 
     def tabulate(self, n: int, dtype: Any, function: Callable[[Any], Any]) -> list[Any]:
         """The values of a function of 0 … n − 1, in a loop: its instructions stand there once."""
-        kind, table = kind_of_dtype(dtype), self.table(n)
+        if dtype == np.bool_:  # registers of truths are not to be had in memory
+            numbers = self.tabulate(n, np.dtype(np.int32), lambda number: self.convert(function(number), np.int32))
+            return [self.convert(number, np.bool_) for number in numbers]
+        kind = kind_of_dtype(dtype)
+        table = self.table(kind, n)
 
         def once(state: list[Any]) -> list[Any]:
             (number,) = state
             value = self.operand(function(number))
-            self.store_local(kind, self.moved(table, number, BYTES[F32]), value)
+            self.store_local(kind, self.moved(table, number, BYTES[kind]), value)
             return [self.basic("add", number, np.int32(1))]
 
         self.repeat([np.dtype(np.int32)], [np.int32(0)], np.int32(n), None, once)
-        return [self.load_local(kind, table, BYTES[F32] * k) for k in range(n)]
+        return [self.load_local(kind, table, BYTES[kind] * k) for k in range(n)]
 
     def repeat(
         self, dtypes: list[Any], start: list[Any], times: Any | None, test: Body | None, body: Body
@@ -244,6 +256,10 @@ class Program(ABC):
 
     def choose(self, dtypes: list[Any], number: Any, branches: Sequence[Callable[[], list[Any]]]) -> list[Any]:
         end = self.new_label()
+        others: list[Any] = [self.basic("ne", number, np.int32(k)) for k in range(len(branches) - 1)]
+        if len(branches) == 2:
+            others = [self.convert(number, np.bool_)]
+        elsewhere = [self.operand(other) for other in others]  # before any jump: it may be asked for again anywhere
         ways = [self._aside(branch) for branch in branches]
         results = [
             first if all(other is first for other in others) else self.new(kind_of_dtype(dtype), varies=True)
@@ -252,8 +268,7 @@ class Program(ABC):
         for k, (lines, values) in enumerate(ways):
             following = self.new_label()
             if k < len(ways) - 1:
-                other = self.convert(number, np.bool_) if len(ways) == 2 else self.basic("ne", number, np.int32(k))
-                self.jump_if(self.operand(other), following)
+                self.jump_if(elsewhere[k], following)
             self.lines += lines
             with self._block():
                 self._assign(results, values)
@@ -292,6 +307,14 @@ class Program(ABC):
     def new_label(self) -> str:
         self._n_labels += 1
         return f"L{self._n_labels}"
+
+
+def _as_constant(value: Any, dtype: Any) -> Any:
+    """As JAX converts numbers: those beyond the range become its ends, and what is no number 0."""
+    if np.issubdtype(dtype, np.integer) and isinstance(value, np.floating):
+        ends = np.iinfo(dtype)
+        value = 0 if np.isnan(value) else min(max(value, ends.min), ends.max)
+    return dtype.type(value)
 
 
 _OF_CONSTANTS: dict[str, Callable[..., Any]] = {

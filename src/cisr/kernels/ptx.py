@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.kernels.program import ADDRESS, COMPARISONS, F32, F64, PRED, S32, Cell, Program, Register
+from cisr.kernels.program import ADDRESS, BYTES, COMPARISONS, F32, F64, PRED, S32, Cell, Program, Register
 
 HEADER = ".version 7.0\n.target sm_80\n.address_size 64\n"
 NAME = "steps"
@@ -27,12 +27,12 @@ class PtxProgram(Program):
         **{(name, kind): _spelled(f"{name}.rn.{kind}", 2) for name in ("add", "sub", "mul", "div") for kind in FLOATS},
         **{(name, F32): _spelled(f"{name}.NaN.f32", 2) for name in ("min", "max")},
         **{(name, kind): _spelled(f"{name}.{kind}", 1) for name in ("neg", "abs") for kind in FLOATS},
-        ("fma", F32): _spelled("fma.rn.f32", 3),
+        **{("fma", kind): _spelled(f"fma.rn.{kind}", 3) for kind in FLOATS},
         ("sqrt", F32): _spelled("sqrt.rn.f32", 1),
         ("floor", F32): _spelled("cvt.rmi.f32.f32", 1),
         ("ceil", F32): _spelled("cvt.rpi.f32.f32", 1),
         **{("round", kind): _spelled(f"cvt.rni.{kind}.{kind}", 1) for kind in FLOATS},
-        ("trunc", F32): _spelled("cvt.rzi.f32.f32", 1),
+        **{("trunc", kind): _spelled(f"cvt.rzi.{kind}.{kind}", 1) for kind in FLOATS},
         **{(name, kind): _spelled(f"cvt.rzi.s32.{kind}", 1) for name in ("whole", "as s32") for kind in FLOATS},
         ("as f32", S32): _spelled("cvt.rn.f32.s32", 1),
         ("as f64", S32): _spelled("cvt.rn.f64.s32", 1),
@@ -119,9 +119,9 @@ class PtxProgram(Program):
         offset = self.do("mul.wide.s32 {0}, {1}, {2};", ADDRESS, number, np.int32(stride))
         return self.do("add.s64 {0}, {1}, {2};", ADDRESS, at, offset)
 
-    def table(self, n: int) -> Register:
+    def table(self, kind: str, n: int) -> Register:
         name = f"table_{len(self._tables)}"
-        self._tables.append(f"\t.local .align 4 .b8 {name}[{4 * n}];")
+        self._tables.append(f"\t.local .align {BYTES[kind]} .b8 {name}[{BYTES[kind] * n}];")
         return self.do(f"mov.u64 {{0}}, {name};", ADDRESS)
 
     def load_local(self, kind: str, at: Register, offset: int) -> Register:
