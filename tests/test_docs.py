@@ -16,15 +16,18 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").r
 HOW_TOS = sorted((ROOT / "docs" / "howto").glob("*.md"))
 
 
+OVER_LINES = re.MULTILINE | re.DOTALL
+
+
 def blocks(page, *languages):
     """The code blocks of a page, without those that are taken from a file."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), OVER_LINES)
     return [block for language, block in found if language in languages and "--8<--" not in block]
 
 
 def commands(page):
     """Every `cisr …` that begins a line of a block or stands in backticks, without what it is followed by."""
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=OVER_LINES)
     spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", prose)]
     lines = "\n".join(blocks(page, "sh", "")).replace("\\\n", " ").splitlines()
     for command in (*lines, *spans):
@@ -41,6 +44,28 @@ def test_commands_and_their_options_are_there(page):
         for word in words:
             if word.startswith("--"):
                 assert word.partition("=")[0] in {*options, "--help", "--debug"}, f"cisr {name} {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_options_that_are_named_alone_are_some_commands(page):
+    of_cisr = {
+        o for c in typer.main.get_command(app).commands.values() for parameter in c.params for o in parameter.opts
+    }
+    spans = re.findall(
+        r"`(--[a-z-]+)[^`]*`", re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=OVER_LINES)
+    )
+    of_benchmarks = set(
+        re.findall(r'"(--[a-z-]+)"', "".join(f.read_text() for f in (ROOT / "benchmarks").glob("*.py")))
+    )
+    for option in spans:
+        assert option in of_cisr | of_benchmarks | {"--help", "--debug", "--version"}, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_snippets_import_is_there(page):
+    for block in blocks(page, "python"):
+        for line in re.findall(r"^(?:from cisr\S* import .+|import cisr\S*)$", block, re.MULTILINE):
+            exec(line, {})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
