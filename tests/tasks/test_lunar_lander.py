@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.cmdp.wrapper import InducedCMDP
 from cisr.experiments.search import default_teacher, search_space
 from cisr.tasks.lunar_lander.flight import ANGLE, HULL, LEFT_LEG, RIGHT_LEG, VX, moved, shaping
+from cisr.testing import check_task
 
 TASK = get_task("lunar-lander")
 PAPERS = get_task("lunar-lander", student="two-layer")
@@ -331,3 +334,18 @@ def test_quick_students_are_the_papers_for_fewer_units():
     quick = get_task("lunar-lander", "quick", "one-layer").training
     assert quick.student == get_task("lunar-lander", student="one-layer").training.student
     assert quick.n_units < TASK.training.n_units
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"gravity": -9.0}, "plays another episode than the environment"),
+        ({"enable_wind": True}, "plays another episode than the environment"),
+        ({"continuous": True}, "takes Categorical"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_a_lander_that_is_not_the_compiled_one_is_told_apart_from_it(options, says):
+    task = replace(TASK, make_env=lambda **more: TASK.make_env(**options, **more))
+    assert says in str([promise for promise in check_task(task) if promise.what == "the JAX environment"])
+    assert not [promise for promise in check_task(TASK) if promise.what == "the JAX environment"]

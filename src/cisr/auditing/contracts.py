@@ -7,7 +7,7 @@ that random play meets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,8 @@ def check_task(
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met;
+    - the JAX environment, where there is one, shows and takes what the environment does, and where `jax_draws` tells
+      what the environment draws from a seed, its episodes begin as the environment's;
     - episodes start outside danger and outside the trigger sets;
     - resets are functions of their arguments and land outside the trigger set;
     - `place`, and `restore` where rewinds use it, lead to the state that was read, show what was seen there, and what
@@ -73,7 +75,7 @@ def check_task(
     try:
         modelled = model_of(task) is not None
         with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, modelled=modelled) as trials:
-            for checks in ((_reading, _predicates), (_resets, _restoring, _solitude), (_starts, _model)):
+            for checks in ((_reading, _predicates), (_resets, _restoring, _solitude, _jax_env), (_starts, _model)):
                 for promise in (promise for check in checks for promise in check(task, trials)):
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
@@ -149,6 +151,36 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         compiled = jax_excursions(task, trials.seed)
         if found := disagreement(task, model, compiled.episodes):
             yield _broken("the JAX environment", found.message, found.state)
+
+
+def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
+    """Students that were trained in the one are to act in the other."""
+    if task.jax_env is None:
+        return
+    from cisr.auditing.twin import distribution_of, moved_to  # brings in jax
+    from cisr.training.spaces import specs_of
+
+    who, jax_env, (seen, done) = "the JAX environment", task.jax_env(), specs_of(task)
+    takes = distribution_of(jax_env)
+    if jax_env.observation != seen:
+        yield _broken(who, f"shows {jax_env.observation}, where the environment shows {seen}")
+    if not _same_actions(takes, done):
+        yield _broken(who, f"takes {takes}, where the environment takes {done}")
+        return
+    for start, moves in trials.beginnings() if task.jax_draws is not None else ():
+        states = moved_to(task, start.seed, np.array([move.action for move in moves]))
+        twins = [move._replace(state=state) for move, state in zip(moves, states, strict=True)]
+        if parting := trials.parting(moves, twins):
+            message = f"plays another episode than the environment from seed {start.seed}: {parting}"
+            yield _broken(who, message, start.state)
+
+
+def _same_actions(one: Any, other: Any) -> bool:
+    """Bounds are compared as the single numbers that actions are."""
+    if type(one) is not type(other):
+        return False
+    fields = zip(astuple(one), astuple(other), strict=True)
+    return all(np.array_equal(np.asarray(a, np.float32), np.asarray(b, np.float32)) for a, b in fields)
 
 
 def _starts(task: Task, trials: Trials) -> Iterator[ContractViolation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from scipy.stats import beta
@@ -19,6 +20,11 @@ def upper_bound(failures: int, episodes: int, confidence: float) -> float:
     It is the `confidence` quantile of Beta(failures + 1, n − failures): without a failure 1 − (1 − confidence)^(1/n).
     """
     return 1.0 if failures == episodes else float(beta.ppf(confidence, failures + 1, episodes - failures))
+
+
+def no_lower(bound: float, digits: int) -> str:
+    """With so many digits, rounded up: still a bound."""
+    return f"{float(Decimal(bound).normalize(Context(prec=digits, rounding=ROUND_CEILING))):.{digits}g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +145,7 @@ class Falsification:
             return ""
         names = ", ".join(attack.attacker for attack in self.attacks)
         of = f"failures per episode of these attackers ({names}), with confidence {self.confidence:g}"
-        return f": at most {self.upper_bound:.2g} {of}"
+        return f": at most {no_lower(self.upper_bound, 2)} {of}"
 
     @property
     def _searched(self) -> str:
@@ -148,15 +154,14 @@ class Falsification:
             return ""
         failures, episodes = (sum(getattr(s, what) for s in self.searches) for what in ("failures", "episodes"))
         bound = max(search.upper_bound for search in self.searches)
-        found = f"{failures:,} failures" if failures else "no failure"
+        found = f"{failures:,} failure{'s' * (failures > 1)}" if failures else "no failure"
         replayed = sum(search.replayed for search in self.searches)
         again = f", of which {replayed:,} were played on Gymnasium's and did not fail there" if replayed else ""
         left = f", {len(self.candidates):,} of which are kept to be played on Gymnasium's" if self.candidates else ""
         if failures and not replayed and not left:
             left = ", which are claims about that environment alone"
-        return (
-            f"; {found} in {episodes:,} episodes of the JAX environment (at most {bound:.2g} per episode){again}{left}"
-        )
+        bounded = f"at most {no_lower(bound, 2)} per episode of each attacker"
+        return f"; {found} in {episodes:,} episodes of the JAX environment ({bounded}){again}{left}"
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:

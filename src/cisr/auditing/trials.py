@@ -105,6 +105,12 @@ class Trials:
         except users_errors():  # it will be asked again, and named
             return False
 
+    def beginnings(self) -> Iterator[tuple[EpisodePoint, list[Move]]]:
+        """Where episodes start, and how they go on from there."""
+        ends = np.cumsum([len(episode) - 1 for episode in self._episodes])
+        for episode, end in zip(self._episodes, ends.tolist(), strict=True):
+            yield episode[0], self._moves[end - len(episode) + 1 : end][:CONTINUATION]
+
     def situations(self, n: int) -> Iterator[Situation]:
         """The first environment in about n situations, one after the other, spread over all episodes."""
         running = [point for episode in self._episodes for point in episode[:-1]]

@@ -29,7 +29,11 @@ InterventionOption = Annotated[
     list[str] | None, typer.Option(help="Audit this one; may be given again. (default: all)", show_default=False)
 ]
 BudgetOption = Annotated[
-    int, typer.Option(help="Environment steps of attacks on each intervention that no proof covers.")
+    int,
+    typer.Option(
+        help="Environment steps of attacks on each intervention that no proof covers. On the compiled backend up to "
+        "100,000 on Gymnasium's environment come on top, a quarter as many at most."
+    ),
 ]
 ConfidenceOption = Annotated[float, typer.Option(help="Of the upper bounds on failures per episode.")]
 ReplayOption = Annotated[
@@ -140,9 +144,7 @@ def _files(given: Sequence[Path]) -> list[Path]:
     """Those given, and those of folders."""
     found = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not found:
-        raise ConfigError(
-            f"Cannot play {', '.join(map(str, given))}: is a directory without a file that ends in .json."
-        )
+        raise ConfigError(f"Cannot play {', '.join(map(str, given))}: there is no file that ends in .json.")
     return [*dict.fromkeys(found)]
 
 

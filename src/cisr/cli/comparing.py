@@ -26,6 +26,7 @@ from cisr.store import Store
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
 from cisr.training import STEP_TIMEOUT, Execution
+from cisr.training.apart import rehearse
 from cisr.view.external_students import students_in
 from cisr.view.figures import check_picture, check_state_plot, learning_figure, students_rescues
 from cisr.view.film import check_film, film
@@ -79,6 +80,7 @@ class Pictures(NamedTuple):
                 check_picture(picture)
         if self.trajectories is not None:
             check_state_plot(task)
+            rehearse(task, execution.n_workers, execution.step_timeout)  # students trained elsewhere act in it
         if self.video is not None:
             check_film(self.video, task, **execution.processes)
 

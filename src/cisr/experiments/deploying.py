@@ -156,9 +156,9 @@ def finished(store: Store, students: str = "") -> dict[str, Transcript]:
         return here
     which = f" whose name begins with '{students}'" if students else ""
     if done:
-        raise StoreError(f"All students of {store}{which} are elsewhere: it has no weights that could be deployed.")
+        raise StoreError(f"{store} has no weights that could be deployed: all of its students{which} are elsewhere.")
     known = "" if found or not students else f": they are named like {_example(store)}"
-    raise StoreError(f"No student of {store}{which} has finished, so there is nobody to deploy{known}.")
+    raise StoreError(f"{store} has nobody to deploy: no student{which} has finished{known}.")
 
 
 def _example(store: Store) -> str:

@@ -87,7 +87,13 @@ class Store(KeepsStudents, KeepsFindings):
     def bind_settings(self, settings: Mapping[str, Any]) -> None:
         """Record settings of the store. Where there are results, they must agree; what was begun under others and
         never gave a result is forgotten."""
-        self._bind(differences(self._of_those(settings), settings), list(self.runs()), self.has_results())
+        kept, mend = self._of_those(settings), ""
+        backend = kept.get("backend")
+        differing = differences(kept, settings)
+        if backend in ("gymnasium", "compiled") and backend != settings["backend"]:  # all else differs with it
+            differing = differences({"backend": backend}, {"backend": settings["backend"]})
+            mend = f"go on with the backend {backend} (`--backend {backend}`), or "
+        self._bind(differing, list(self.runs()), self.has_results(), mend)
         self.record(settings)
 
     def bind_run(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -97,10 +103,10 @@ class Store(KeepsStudents, KeepsFindings):
         with self._db.transaction():
             self._db.insert("runs", {"name": name, "settings": as_json(settings)})
 
-    def _bind(self, differing: str, runs: Sequence[str], has_results: bool) -> None:
+    def _bind(self, differing: str, runs: Sequence[str], has_results: bool, mend: str = "") -> None:
         if differing and has_results:
-            mend = "" if self._handed_out() else ", or set its old results aside with --fresh"
-            raise StoreError(f"{self} {differing}: give another store{mend}.")
+            aside = "" if self._handed_out() else ", or set its old results aside with --fresh"
+            raise StoreError(f"{self} {differing}: {mend}give another store{aside}.")
         if differing:
             self._take_out(runs)
 

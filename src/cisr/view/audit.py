@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cisr.auditing.counterexample import Candidate, Counterexample
 from cisr.auditing.exact import ExactAudit
+from cisr.auditing.falsification import no_lower
 from cisr.auditing.report import AuditReport
 from cisr.experiments.guidance import SURVIVING
 from cisr.view.terminal import plain_table
@@ -62,7 +63,7 @@ def attack_table(report: AuditReport) -> Table | None:
     table = plain_table("Attacks by frozen attackers", ["intervention", "attacker"], numbers)
     for name, falsification in attacked:
         for attack in falsification.attacks:
-            figures = (f"{attack.episodes:,}", f"{attack.failures:,}", f"{attack.upper_bound:.3g}")
+            figures = (f"{attack.episodes:,}", f"{attack.failures:,}", no_lower(attack.upper_bound, 3))
             table.add_row(name, attack.attacker, *figures)
     return table if table.row_count else None
 
@@ -77,7 +78,7 @@ def search_table(report: AuditReport) -> Table | None:
     for name, falsification in searched:
         for search in falsification.searches:
             counts = (search.steps, search.episodes, search.failures)
-            figures = (*(f"{n:,}" for n in counts), f"{search.upper_bound:.3g}")
+            figures = (*(f"{n:,}" for n in counts), no_lower(search.upper_bound, 3))
             table.add_row(name, search.attacker, *figures, f"{search.replayed:,}", f"{search.confirmed:,}")
     return table
 

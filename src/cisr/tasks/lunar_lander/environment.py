@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from cisr.core.errors import NotInstalled
+from cisr.core.errors import NotInstalled, words_of
+from cisr.core.libraries import installed
 from cisr.core.seeding import derive_seed
 
 
@@ -42,7 +43,13 @@ def make_env(sensor_variance: float, **options: Any) -> gymnasium.Env[Any, Any]:
     try:
         env = gymnasium.make("LunarLander-v3", **options).unwrapped
     except DependencyNotInstalled as error:
+        mend = "or fly on cisr's own physics with `--backend compiled`"
+        if installed("Box2D"):
+            said = words_of(error.__cause__ or error) or "ImportError"
+            raise NotInstalled(
+                f"Gymnasium's Lunar Lander needs Box2D, which cannot be imported ({said}): mend that, {mend}."
+            ) from error
         raise NotInstalled(
-            "Gymnasium's Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]'."
+            f"Gymnasium's Lunar Lander needs Box2D, which is not installed: pip install 'cisr[lander]', {mend}."
         ) from error
     return NoisySensors(env, sensor_variance) if sensor_variance else env
