@@ -117,4 +117,4 @@ def test_what_cannot_be_deployed_is_told_in_a_line(path, tmp_path):
     trial = study.ask()
     trial.next_intervention(Observation(0.5, violation=0.25))
     study.tell(trial, 1.0)
-    assert "are elsewhere: it has no weights" in refused("deploy", there)
+    assert "has no weights that could be deployed: all of its students are elsewhere" in refused("deploy", there)
