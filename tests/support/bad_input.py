@@ -387,7 +387,7 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("compare", "tiny:task", "SR9"): "There is no curriculum 'SR9'",
     ("compare", "tiny:task", "[/]"): "There is no curriculum '[/]'",
     ("compare", "tiny:task", ""): "is a directory",
-    ("compare", "tiny:task", "folder"): "folder: there is no file that ends in .json",
+    ("compare", "tiny:task", "folder"): "folder: is a directory",
     ("compare", "tiny:task", "x" * 5000): "There is no curriculum",
     ("compare", "tiny:task", "gone.json"): "gone.json: no such file",
     ("compare", "tiny:task", "/dev/zero"): "/dev/zero: it is larger than",
