@@ -69,6 +69,7 @@ def check(step, shared, start, given, tolerance=1e-6):
     cpu, gpu = others
     for a, b in zip(jax.tree.leaves(cpu), jax.tree.leaves(gpu), strict=True):
         assert np.array_equal(a, b, equal_nan=True)  # to the last bit
+        assert np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0]))
 
 
 def once(function, *columns, tolerance=1e-6):
@@ -250,8 +251,25 @@ def test_rows_may_be_of_doubles():
 
 
 def test_constants_are_converted_as_jax_does():
-    odd, whole = np.float32([np.inf, -np.inf, np.nan, 3e9, -3e9, 2.9, -2.9, 0]), np.int32([1])
+    odd, whole = (
+        np.float32([np.inf, -np.inf, np.nan, 3e9, -3e9, 2.9, -2.9, 0, 2**31, -(2**31), 2**32]),
+        np.int32([1, -3]),
+    )
     once(lambda n: jnp.array(odd).astype(jnp.int32) * n, whole)
+    once(lambda n: jnp.array(odd).astype(jnp.uint32).astype(jnp.int32) + n, whole)
+    once(lambda n: (jnp.array([2**31 - 1]) + jnp.int32(1)) * jnp.array([2]) + n, whole)
+
+
+def test_rows_that_are_used_again_and_again_are_computed_once():
+    shared = {"w": numbers(S, 3, 8) / 4}
+
+    def step(shared, state, x):
+        row = jax.nn.sigmoid(x @ shared["w"])
+        for _ in range(30):
+            row = row * (1 - row) * 2
+        return state, row
+
+    check(step, shared, (), numbers(S, T, E, 3), tolerance=1e-5)
 
 
 def test_sines_of_angles_without_digits_are_no_numbers():
@@ -298,10 +316,26 @@ def test_arrays_may_be_empty_and_states_too():
         lambda x: jax.random.uniform(jax.random.key(0)) + x,
         lambda x: jax.lax.scan(lambda c, y: (c + y, c), x, jnp.ones(3))[1],
         lambda x: jnp.stack([x, x])[x.astype(jnp.int32)],
+        lambda x: (jnp.float32(3).astype(jnp.bfloat16) * jnp.bfloat16(0.1)).astype(jnp.float32) + x,
+        lambda x: jnp.dot(*[x.astype(jnp.int32)[None]] * 2, preferred_element_type=jnp.float32),
         lambda x: jax.lax.shift_left(jnp.int32(1), x.astype(jnp.int32)),
         lambda x: jax.vmap(lambda y: jax.lax.while_loop(lambda z: z > 1, lambda z: z / 2, y))(jnp.stack([x, 2 * x])),
     ],
-    ids=["half", "round", "arctan2", "power", "cumsum", "constants", "random", "scan", "index", "shift", "loops"],
+    ids=[
+        "half",
+        "round",
+        "arctan2",
+        "power",
+        "cumsum",
+        "constants",
+        "random",
+        "scan",
+        "index",
+        "bfloat",
+        "whole product",
+        "shift",
+        "loops",
+    ],
 )
 def test_what_a_kernel_cannot_say_is_refused_while_it_is_written(wrong):
     with pytest.raises(CannotSayError):

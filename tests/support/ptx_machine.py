@@ -44,6 +44,11 @@ def _wrapped(n: int) -> int:
     return (int(n) + 2**31) % 2**32 - 2**31
 
 
+def _order(x: Any) -> bool:
+    """Of zeros: the negative one comes first."""
+    return not np.signbit(x)
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **{f"add.rn.{kind}": lambda a, b: a + b for kind in ("f32", "f64")},
     **{f"sub.rn.{kind}": lambda a, b: a - b for kind in ("f32", "f64")},
@@ -54,8 +59,8 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "fma.rn.f64": _fused_doubles,
     **{f"neg.{kind}": lambda a: -a for kind in ("f32", "f64")},
     **{f"abs.{kind}": abs for kind in ("f32", "f64")},
-    "min.NaN.f32": np.minimum,
-    "max.NaN.f32": np.maximum,
+    "min.NaN.f32": lambda a, b: min((a, b), key=_order) if a == b else np.minimum(a, b),
+    "max.NaN.f32": lambda a, b: max((a, b), key=_order) if a == b else np.maximum(a, b),
     "cvt.rmi.f32.f32": np.floor,
     "cvt.rpi.f32.f32": np.ceil,
     **{f"cvt.rni.{kind}.{kind}": np.rint for kind in ("f32", "f64")},

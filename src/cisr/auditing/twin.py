@@ -232,16 +232,6 @@ def _alone(array: Array) -> Array:
     return array.reshape(*array.shape[:3], *array.shape[4:])
 
 
-def moved_to(task: Task, seed: int, actions: np.ndarray) -> np.ndarray:
-    """States (n, d) of the JAX environment's episode of a seed in M, by actions (n, ...)."""
-    twin = Twin(task, task.intervention(NONE.name), given_actions, records=True)
-    n, draws = len(actions), twin.draws(np.array([[seed]]))
-    cut = draws._replace(steps=draws.steps[:, :, :n], place=draws.place[:, :n], drive=draws.drive[:, :n])
-    recorded = twin.play((), actions[None, :, None], cut).recorded
-    assert recorded is not None
-    return np.asarray(recorded.state)[0, :, 0]
-
-
 def distribution_of(env: JaxEnv) -> Distribution:
     """Of actions in this environment."""
     return Categorical(env.n_actions) if isinstance(env.n_actions, int) else env.n_actions

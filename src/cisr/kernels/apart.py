@@ -117,6 +117,18 @@ def _each(function: Callable[..., Any], *given: Objects) -> Objects:
     return in_shape([function(*(values[index] for values in together)) for index in np.ndindex(shape)], shape)
 
 
+def _once(at: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The number of an index, made once however often it is asked for in a loop."""
+    last: list[Any] = [None, None]
+
+    def remembered(k: Any) -> Any:
+        if last[0] is not k:
+            last[:] = k, at(k)
+        return last[1]
+
+    return remembered
+
+
 Rule = Callable[[Any, list[Objects]], list[Objects]]
 
 
@@ -186,7 +198,7 @@ class _Evaluation:
         at = [values.at if isinstance(values, Rolled) else self._row(values) for values in given]
         if None in at:
             return None
-        return [Rolled(shape, dtype, lambda k: self._machine.operate(equation, [of(k) for of in at if of is not None]))]
+        return [Rolled(shape, dtype, _once(lambda k: self._machine.operate(equation, [of(k) for of in at if of])))]
 
     def _row(self, values: Objects) -> Callable[[Any], Any] | None:
         """Numbers as a function of their index: where all are one, or stand in memory one after the other."""
@@ -205,7 +217,8 @@ class _Evaluation:
         """One after the other."""
         name = equation.primitive.name.removeprefix("reduce_").replace("sum", "add")
         axes, shape = equation.params["axes"], equation.outvars[0].aval.shape
-        rows = _rows(np.moveaxis(given[0], axes, range(len(axes))).reshape(-1, *shape), 0)
+        n = math.prod(given[0].shape[axis] for axis in axes)
+        rows = _rows(np.moveaxis(given[0], axes, range(len(axes))).reshape(n, *shape), 0)
         if not rows:
             raise CannotSayError(f"'{equation.primitive.name}' of nothing")
         total, *others = rows
@@ -236,7 +249,7 @@ class _Evaluation:
 
     def _product(self, equation: Any, given: list[Objects]) -> list[Any]:
         (left_axes, right_axes), batched = equation.params["dimension_numbers"]
-        if any(batched) or equation.outvars[0].aval.dtype != np.float32:
+        if any(batched) or {v.aval.dtype for v in (*equation.invars, *equation.outvars)} != {np.dtype(np.float32)}:
             raise CannotSayError("a product of stacks of matrices, or of other numbers than single ones")
         left, right = (
             np.moveaxis(values, axes, range(len(axes))).reshape(math.prod(values.shape[a] for a in axes), -1)
@@ -245,7 +258,8 @@ class _Evaluation:
         shape, columns = equation.outvars[0].aval.shape, right.shape[1]
         rows = [self._row(row) for row in right]
         if left.shape[1] == 1 and columns >= FEWEST_ROLLED and None not in rows:
-            return [Rolled(shape, np.dtype(np.float32), lambda k: self._dot(left[:, 0], [of(k) for of in rows if of]))]
+            dot = _once(lambda k: self._dot(left[:, 0], [of(k) for of in rows if of]))
+            return [Rolled(shape, np.dtype(np.float32), dot)]
         sums = (self._dot(a, b) for a in left.T for b in right.T)
         return [in_shape(list(sums), shape)]
 

@@ -126,8 +126,10 @@ class Program(ABC):
 
     def operate(self, equation: Any, values: list[Any]) -> Any:
         name, parameters = equation.primitive.name, equation.params
-        if name in _OF_CONSTANTS and all(isinstance(value, np.generic) for value in values):
-            return _as_constant(_OF_CONSTANTS[name](*values), equation.outvars[0].aval.dtype)
+        dtype = equation.outvars[0].aval.dtype
+        if name in _OF_CONSTANTS and _are_constants(dtype, values):
+            with np.errstate(all="ignore"):
+                return _as_constant(_OF_CONSTANTS[name](*values), dtype)
         kinds = {kind_of(value) for value in values}
         match name:
             case "clamp":
@@ -309,11 +311,19 @@ class Program(ABC):
         return f"L{self._n_labels}"
 
 
+def _are_constants(dtype: Any, values: Sequence[Any]) -> bool:
+    """Of NumPy's own types: others' round in their own ways."""
+    kinds = (dtype.type, *map(type, values))
+    return all(issubclass(kind, np.number | np.bool_) for kind in kinds)
+
+
 def _as_constant(value: Any, dtype: Any) -> Any:
     """As JAX converts numbers: those beyond the range become its ends, and what is no number 0."""
     if np.issubdtype(dtype, np.integer) and isinstance(value, np.floating):
         ends = np.iinfo(dtype)
-        value = 0 if np.isnan(value) else min(max(value, ends.min), ends.max)
+        if not np.isfinite(value):
+            value = 0 if np.isnan(value) else ends.max if value > 0 else ends.min
+        value = min(max(int(value), ends.min), ends.max)
     return dtype.type(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from gymnasium import spaces
 
 from cisr.cmdp.answers import check_environment, is_flattened
@@ -45,6 +46,14 @@ def specs_in(task: Task, seen: Space, done: Space) -> tuple[ObservationSpec, Dis
             f"Box spaces of floating-point numbers; give the environment one with gymnasium.wrappers.TransformAction."
         )
     return observation, distribution
+
+
+def seen_by_students(space: Space, observation: np.ndarray) -> np.ndarray:
+    """An observation as students see it; one of several parts is an array's only element."""
+    if is_flattened(space):
+        whole = observation.item() if observation.dtype.kind == "O" else observation
+        return np.asarray(spaces.flatten(space, whole))
+    return np.asarray(observation)
 
 
 def observed(space: Space) -> ObservationSpec | None:
