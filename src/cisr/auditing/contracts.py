@@ -7,7 +7,7 @@ that random play meets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from cisr.auditing.agreement import disagreement, predicates
 from cisr.auditing.excursions import jax_excursions
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
-from cisr.auditing.trials import Trials, far_apart, flat, short, similar
+from cisr.auditing.trials import Trials, far_apart, short
 from cisr.cmdp.finite import model_of
 from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
@@ -30,15 +30,6 @@ N_ALONE = 50
 """States that triggers are asked about one by one."""
 N_SITUATIONS = 12
 """States from which `place` is tried."""
-N_BEGINNINGS, FEWEST_MOVES, MOST_MOVES = 20, 8, 100
-"""Episodes that a JAX environment is to play as well, for so many moves. It need not stay in the same states for longer
-than the fewest: there are some where what single precision rounds grows with every move."""
-LENIENCY = 100.0
-"""With later rewards, which may make much of a small difference between two states."""
-
-
-ROUNDING = 1e-3
-"""Of observations, relative to their largest number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,54 +158,11 @@ def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     if task.jax_env is None:
         return
     try:
-        yield from (_broken("the JAX environment", said, state) for said, state in _departures(task, trials))
+        from cisr.auditing.departures import departures  # brings in jax
+
+        yield from (_broken("the JAX environment", said, state) for said, state in departures(task, trials))
     except users_errors() as error:
         yield _broken("the JAX environment", _raised(error))
-
-
-def _departures(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray | None]]:
-    """What it does otherwise than the environment, and from which state on."""
-    from cisr.auditing.beginnings import beginnings  # brings in jax
-    from cisr.auditing.twin import distribution_of
-    from cisr.training.spaces import seen_by_students, spaces_of, specs_in
-
-    assert task.jax_env is not None
-    jax_env, (space, acted) = task.jax_env(), spaces_of(task)
-    seen, done = specs_in(task, space, acted)
-    shows = jax_env.observation._replace(shape=tuple(jax_env.observation.shape))
-    if shows != seen:
-        yield f"shows {shows}, where the environment shows {seen}", None
-        return
-    if not _same_actions(takes := distribution_of(jax_env), done):
-        yield f"takes {takes}, where the environment takes {done}", None
-        return
-    if task.jax_draws is None:
-        return
-    episodes = [episode for episode in trials.beginnings(N_BEGINNINGS, MOST_MOVES) if episode[1]]
-    longest = max(len(moves) for _, moves in episodes)
-    actions = [[move.action for move in [*moves, *moves[-1:] * (longest - len(moves))]] for _, moves in episodes]
-    played = beginnings(task, [start.seed for start, _ in episodes], np.array(actions))
-    first = [part[:, :FEWEST_MOVES] for part in (played.observation, played.of_state)]
-    noisy = not all(similar(flat(a), flat(b), ROUNDING) for a, b in zip(*map(np.concatenate, first), strict=True))
-    for k, (start, moves) in enumerate(episodes):
-        for n, move in enumerate(moves):
-            twin, late = Move(played.state[k, n], played.reward[k, n], played.terminated[k, n]), n >= FEWEST_MOVES
-            if late and trials.difference(standing(move.state), standing(twin.state)):
-                break
-            if difference := trials.difference(move, twin, LENIENCY if late else 1.0):
-                yield f"from seed {start.seed} and by the same actions, {difference} after move {n + 1}", start.state
-                break
-            expected, shown = flat(seen_by_students(space, move.observation)), flat(played.observation[k, n])
-            if not (noisy or late or similar(expected, shown, ROUNDING)):
-                yield f"shows {short(shown)}, where the environment shows {short(expected)}", move.state
-
-
-def _same_actions(one: Any, other: Any) -> bool:
-    """Bounds are compared as the single numbers that actions are."""
-    if type(one) is not type(other):
-        return False
-    fields = zip(astuple(one), astuple(other), strict=True)
-    return all(np.array_equal(np.asarray(a, np.float32), np.asarray(b, np.float32)) for a, b in fields)
 
 
 def _starts(task: Task, trials: Trials) -> Iterator[ContractViolation]:
