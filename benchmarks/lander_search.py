@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cisr import get_task
+from cisr.core.errors import CisrError
 from cisr.core.seeding import check_seed
 from cisr.curricula.space import Parameters
 from cisr.experiments.search import default_teacher, random_teacher, search_space
@@ -111,5 +112,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except OSError as error:
+    except (CisrError, OSError) as error:
         sys.exit(str(error))

@@ -55,7 +55,7 @@ def test_options_that_are_named_alone_are_some_commands(page):
         r"`(--[a-z-]+)[^`]*`", re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=OVER_LINES)
     )
     of_benchmarks = set(
-        re.findall(r'"(--[a-z-]+)"', "".join(f.read_text() for f in (ROOT / "benchmarks").glob("*.py")))
+        re.findall(r'"(--[a-z-]+)"', "".join(f.read_text(encoding="utf-8") for f in (ROOT / "benchmarks").glob("*.py")))
     )
     for option in spans:
         assert option in of_cisr | of_benchmarks | {"--help", "--debug", "--version"}, option

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -61,7 +61,7 @@ class Rolled(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     at: Callable[[Any], Any]
-    """What the number of this index is; a value of the machine's for one of its own."""
+    """What the number of this index is; a value of the machine's for one of its own. It is made once."""
 
 
 Values = Objects | Rolled
@@ -115,18 +115,6 @@ def _each(function: Callable[..., Any], *given: Objects) -> Objects:
     together = np.broadcast_arrays(*given, subok=False)
     shape = together[0].shape
     return in_shape([function(*(values[index] for values in together)) for index in np.ndindex(shape)], shape)
-
-
-def _once(at: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The number of an index, made once however often it is asked for in a loop."""
-    last: list[Any] = [None, None]
-
-    def remembered(k: Any) -> Any:
-        if last[0] is not k:
-            last[:] = k, at(k)
-        return last[1]
-
-    return remembered
 
 
 Rule = Callable[[Any, list[Objects]], list[Objects]]
@@ -198,7 +186,7 @@ class _Evaluation:
         at = [values.at if isinstance(values, Rolled) else self._row(values) for values in given]
         if None in at:
             return None
-        return [Rolled(shape, dtype, _once(lambda k: self._machine.operate(equation, [of(k) for of in at if of])))]
+        return [Rolled(shape, dtype, cache(lambda k: self._machine.operate(equation, [of(k) for of in at if of])))]
 
     def _row(self, values: Objects) -> Callable[[Any], Any] | None:
         """Numbers as a function of their index: where all are one, or stand in memory one after the other."""
@@ -258,7 +246,7 @@ class _Evaluation:
         shape, columns = equation.outvars[0].aval.shape, right.shape[1]
         rows = [self._row(row) for row in right]
         if left.shape[1] == 1 and columns >= FEWEST_ROLLED and None not in rows:
-            dot = _once(lambda k: self._dot(left[:, 0], [of(k) for of in rows if of]))
+            dot = cache(lambda k: self._dot(left[:, 0], [of(k) for of in rows if of]))
             return [Rolled(shape, np.dtype(np.float32), dot)]
         sums = (self._dot(a, b) for a in left.T for b in right.T)
         return [in_shape(list(sums), shape)]

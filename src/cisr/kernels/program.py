@@ -258,10 +258,11 @@ class Program(ABC):
 
     def choose(self, dtypes: list[Any], number: Any, branches: Sequence[Callable[[], list[Any]]]) -> list[Any]:
         end = self.new_label()
-        others: list[Any] = [self.basic("ne", number, np.int32(k)) for k in range(len(branches) - 1)]
         if len(branches) == 2:
-            others = [self.convert(number, np.bool_)]
-        elsewhere = [self.operand(other) for other in others]  # before any jump: it may be asked for again anywhere
+            tests = [self.convert(number, np.bool_)]
+        else:
+            tests = [self.basic("ne", number, np.int32(k)) for k in range(len(branches) - 1)]
+        elsewhere = [self.operand(test) for test in tests]  # before any jump: it may be asked for again anywhere
         ways = [self._aside(branch) for branch in branches]
         results = [
             first if all(other is first for other in others) else self.new(kind_of_dtype(dtype), varies=True)

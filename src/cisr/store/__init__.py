@@ -87,13 +87,12 @@ class Store(KeepsStudents, KeepsFindings):
     def bind_settings(self, settings: Mapping[str, Any]) -> None:
         """Record settings of the store. Where there are results, they must agree; what was begun under others and
         never gave a result is forgotten."""
-        kept, mend = self._of_those(settings), ""
+        kept, given, mend = self._of_those(settings), settings, ""
         backend = kept.get("backend")
-        differing = differences(kept, settings)
         if backend in ("gymnasium", "compiled") and backend != settings["backend"]:  # all else differs with it
-            differing = differences({"backend": backend}, {"backend": settings["backend"]})
+            kept, given = {"backend": backend}, {"backend": settings["backend"]}
             mend = f"go on with the backend {backend} (`--backend {backend}`), or "
-        self._bind(differing, list(self.runs()), self.has_results(), mend)
+        self._bind(differences(kept, given), list(self.runs()), self.has_results(), mend)
         self.record(settings)
 
     def bind_run(self, name: str, settings: Mapping[str, Any]) -> None:
