@@ -346,7 +346,7 @@ def test_where_no_kernel_can_be_written_there_is_none_and_that_is_said(caplog):
     shape = jax.ShapeDtypeStruct((), jnp.float32)
     fine = (lambda shared, state, x: (state, x + 1), (), (), shape)
     wrong = (lambda shared, state, x: (state, jnp.arctan2(x, x)), (), (), shape)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="cisr"):
         assert step_kernels("Task 'a'", fine) is not None
         assert step_kernels("Task 'b'", fine, wrong) is None
     assert [record.message for record in caplog.records] == [
