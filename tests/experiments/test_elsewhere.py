@@ -202,7 +202,8 @@ def test_a_student_that_was_given_up_has_an_error_and_no_score(study):
     assert other.name != trial.name
     train(other)
     study.tell(other, 1.0)
-    assert [t.score for t in Store(study._store, read_only=True).trials("study")] == [None, 1.0]
+    with Store(study._store, read_only=True) as store:
+        assert [t.score for t in store.trials("study")] == [None, 1.0]
 
 
 @pytest.mark.parametrize("kind", ["study", "comparison"])

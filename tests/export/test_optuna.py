@@ -20,6 +20,7 @@ def opened(path, name="study"):
         study = optuna.load_study(study_name=name, storage=storage)
         return study, study.get_trials()
     finally:
+        storage.remove_session()
         storage.engine.dispose()
 
 

@@ -66,6 +66,9 @@ class Guarded(io.TextIOBase):
                 os.dup2(nowhere, self.fileno())
                 os.close(nowhere)
 
+    def close(self) -> None:
+        """Do nothing: the stream belongs to Python, and a guard that is collected must not flush it once more."""
+
     def isatty(self) -> bool:
         return bool(self._stream.isatty())
 

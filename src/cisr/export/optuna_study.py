@@ -57,6 +57,7 @@ def _storage(path: Path) -> Iterator[Any]:
         try:
             yield storage
         finally:
+            storage.remove_session()  # gives its connection back, or the engine would not close it
             storage.engine.dispose()
     except optuna.exceptions.OptunaError as error:
         raise OSError(f"Optuna says: {error}") from error

@@ -31,7 +31,8 @@ def real_path(path: Path | str) -> Path:
     try:
         found = Path(given)
         found = found.resolve() if found.is_symlink() else found
-        usable = not given.endswith(os.sep) and (found.is_file() or not found.exists())
+        ends_in_a_circle = found.is_symlink()  # from Python 3.13 on, `resolve` does not raise
+        usable = not given.endswith(os.sep) and not ends_in_a_circle and (found.is_file() or not found.exists())
     except (OSError, RuntimeError) as error:
         raise StoreError(f"There is no store {given!r}, and there can be none: {error}.") from error
     if not usable:
