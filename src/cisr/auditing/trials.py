@@ -13,6 +13,7 @@ import numpy as np
 
 from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
 from cisr.auditing.play import RandomAttacker, StickyAttacker
+from cisr.cmdp.answers import copied
 from cisr.cmdp.gymnasium import Env
 from cisr.core.intervention import Intervention
 from cisr.core.moves import Move, stacked
@@ -95,7 +96,7 @@ class Trials:
             observation, reward, terminated, truncated, info = env.step(action)
             now = EpisodePoint(seed, (*before.actions, action), np.array(task.read_state(env)))
             episode.append(now)
-            move = Move(now.state, float(reward), bool(terminated), action, info, np.asarray(observation))
+            move = Move(now.state, float(reward), bool(terminated), action, copied(info), np.array(observation))
             self._moves.append(move)
             if terminated or truncated or self._fails(move):
                 break
@@ -128,7 +129,7 @@ class Trials:
             observation, _, terminated, truncated, _ = self._first.step(action)
             if terminated or truncated:
                 return None
-        return Situation(point, self._first, np.array(self.task.read_state(self._first)), observation)
+        return Situation(point, self._first, np.array(self.task.read_state(self._first)), copied(observation))
 
     def wander(self, seed: int) -> Env:
         """The second environment, a few steps away from its start."""

@@ -120,7 +120,7 @@ def check_verdict(who: str, predicate: Any, about: tuple[Any, ...], shape: tuple
 
 def _read(task: Task, env: Any) -> np.ndarray:
     try:
-        return np.array(checked_state(task.read_state(env)))
+        return checked_state(task.read_state(env))
     except AnswerError as error:
         raise TaskError(f"Task '{task.name}': {error}") from error
     except users_errors() as error:
