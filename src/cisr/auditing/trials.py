@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excur
 from cisr.auditing.play import RandomAttacker, StickyAttacker
 from cisr.cmdp.answers import copied
 from cisr.cmdp.gymnasium import Env
+from cisr.cmdp.luck import global_randomness
 from cisr.core.intervention import Intervention
 from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
@@ -165,7 +165,7 @@ class Trials:
         """
         steps: list[Move] = []
         share_randomness(env, self.seed)
-        with _global_randomness(self.seed):
+        with global_randomness(self.seed):
             for action in actions:
                 _, reward, terminated, _, _ = env.step(action)
                 steps.append(Move(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
@@ -240,19 +240,6 @@ def _fresh(value: Any, seed: int) -> Any:
     if isinstance(value, np.random.RandomState):
         return np.random.RandomState(seed)
     return random.Random(seed) if isinstance(value, random.Random) else None
-
-
-@contextmanager
-def _global_randomness(seed: int) -> Iterator[None]:
-    """The generators of the whole process from a seed, and back as they were afterwards."""
-    kept, kept_numpy = random.getstate(), np.random.get_state()
-    random.seed(seed)
-    np.random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(kept)
-        np.random.set_state(kept_numpy)
 
 
 def flat(value: Any) -> np.ndarray:
