@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
+
+if TYPE_CHECKING:
+    from cisr.auditing.rehearsal import Rehearsed
 
 CONTINUATION = 15
 """Steps for which two environments are compared."""
@@ -69,6 +72,13 @@ class Trials:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
         n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
         return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+
+    @cached_property
+    def rehearsed(self) -> Rehearsed:
+        """What is met by playing in the JAX environment."""
+        from cisr.auditing.rehearsal import rehearse  # brings in jax
+
+        return rehearse(self.task, self.seed)
 
     @property
     def starts(self) -> np.ndarray:
