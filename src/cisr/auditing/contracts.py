@@ -18,7 +18,7 @@ from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, far_apart, short
 from cisr.cmdp.finite import model_of
 from cisr.core.checks import check_whole
-from cisr.core.errors import words_of
+from cisr.core.errors import AnswerError, words_of
 from cisr.core.intervention import Array, Intervention, Place
 from cisr.core.moves import Move, holds_standing, standing
 from cisr.core.seeding import check_seed, derive_seed, generator
@@ -164,6 +164,8 @@ def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         yield from departed
         if not departed:  # the shapes are those that it should have
             yield from (_broken("the JAX environment", *misled) for misled in trials.rehearsed.misled())
+    except AnswerError:  # of the environment on the host
+        raise
     except users_errors() as error:
         yield _broken("the JAX environment", _raised(error))
 

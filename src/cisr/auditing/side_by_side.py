@@ -1,0 +1,133 @@
+"""The same episodes in the environment and in a task's JAX environment, under every intervention and to the horizon, where
+it is known what the environment draws from a seed (`Task.jax_draws`).
+
+Single precision may make much of a small difference, so two episodes may part slowly. They depart where they part at
+once; a contact that comes a step later does that now and then, a JAX environment of another kind in many episodes.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+
+from cisr.auditing.excursions import N_STEPS
+from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
+from cisr.auditing.rehearsal import Misled, Rehearsal, Told
+from cisr.auditing.trials import Trials
+from cisr.auditing.twin import Draws
+from cisr.cmdp.gymnasium import InducedCMDPs
+from cisr.core.intervention import Intervention, Place
+from cisr.core.moves import Move
+from cisr.core.seeding import MAX_SEED, derive_seed
+from cisr.core.task import Task
+
+FEWEST_EPISODES = 3
+"""Under each intervention, and that depart before anybody is accused."""
+SHARE = 0.25
+"""Of all episodes, that depart."""
+SLOWLY, AT_ONCE = 0.1, 100.0
+"""How many times the tolerance: whoever has parted so far is followed no longer, and whoever parts by so much more in one
+move departs."""
+
+
+class Flown(NamedTuple):
+    """An episode in the environment."""
+
+    seed: int
+    actions: np.ndarray  # (n, ...) the student's
+    moves: list[Move]  # before rescues
+    rescued: list[bool]
+    after: list[np.ndarray]  # (d,) where each step left the student
+    driven: list[int]
+
+
+def parted(task: Task, trials: Trials) -> Misled | None:
+    """How the JAX environment goes on otherwise than the environment; None where it does not."""
+    rehearsal = Rehearsal(task)
+    n = max(N_STEPS * 10 // (len(rehearsal.under) * rehearsal.horizon), FEWEST_EPISODES)
+    rows: list[list[Flown]] = []
+    for row, intervention in enumerate(rehearsal.under):
+        with closing(task.make_env()) as env:
+            cmdp = InducedCMDPs(task, intervention, [env])
+            seeds = [derive_seed(trials.seed, "side by side", row, k) % MAX_SEED for k in range(n)]
+            rows.append([_flown(task, intervention, cmdp, seed, sticky=k % 3 > 0) for k, seed in enumerate(seeds)])
+    longest = rehearsal.horizon
+    filled = [[_filled(flown.actions, longest) for flown in row] for row in rows]
+    played = rehearsal.play((), np.array(filled).swapaxes(1, 2), _draws(task, rehearsal, rows))
+    departed = []
+    for row, intervention in enumerate(rehearsal.under):
+        for e, flown in enumerate(rows[row]):
+            told = Told(*(part[row, : played.n_steps[row, e], e] for part in played.recorded))
+            if misled := _departure(trials, intervention, flown, told):
+                departed.append(misled)
+    enough = max(FEWEST_EPISODES, SHARE * n * len(rows))
+    return departed[0] if len(departed) >= enough else None
+
+
+def _flown(task: Task, intervention: Intervention, cmdp: InducedCMDPs, seed: int, *, sticky: bool) -> Flown:
+    space = cmdp.envs[0].action_space
+    player: Attacker = StickyAttacker(space, cmdp.horizon) if sticky else RandomAttacker(space)
+    player.begin(derive_seed(seed, "player"))
+    observation, _ = cmdp.restart(0, seed)
+    state = np.array(task.read_state(cmdp.envs[0]))
+    flown = Flown(seed, np.zeros(0), [], [], [], [])
+    actions: list[np.ndarray] = []
+    while True:
+        actions.append(np.asarray(player.act(observation, state)))
+        step = cmdp.step(actions[-1][None])
+        move = cmdp.transition.move
+        flown.moves.append(Move(np.array(move.state[0]), float(move.reward[0]), bool(move.terminated[0])))
+        flown.rescued.append(bool(step.rescued[0]))
+        flown.driven.append(int(step.driven[0]))
+        flown.after.append(state := np.array(task.read_state(cmdp.envs[0])))
+        if step.terminated[0] or step.truncated[0]:
+            return flown._replace(actions=np.array(actions))
+        observation = cmdp.observations[0]
+
+
+def _filled(actions: np.ndarray, n: int) -> np.ndarray:
+    """Up to n of them, the last again and again."""
+    return np.concatenate([actions, np.repeat(actions[-1:], n - len(actions), axis=0)])
+
+
+def _draws(task: Task, rehearsal: Rehearsal, rows: list[list[Flown]]) -> Draws:
+    """What the environment has drawn: in a row for a student's steps and those of drives between them."""
+    assert task.jax_draws is not None
+    draws = rehearsal.draws(np.array([[flown.seed for flown in row] for row in rows]))
+    for row, (intervention, episodes) in enumerate(zip(rehearsal.under, rows, strict=True)):
+        for e, flown in enumerate(episodes):
+            longest = draws.drive.shape[3]
+            _, drawn = task.jax_draws(flown.seed, rehearsal.horizon + longest + sum(flown.driven))
+            place, at = np.random.default_rng(derive_seed(flown.seed, "uniforms")), 0
+            for t, (rescued, driven) in enumerate(zip(flown.rescued, flown.driven, strict=True)):
+                draws.steps[row, e, t] = drawn[at]
+                draws.drive[row, t, e] = drawn[at + 1 : at + 1 + longest]
+                at += 1 + driven
+                if rescued and isinstance(intervention.reset, Place):
+                    u = place.random(intervention.reset.n_uniforms)
+                    draws.place[row, t, e, : len(u)] = u
+    return draws
+
+
+def _departure(trials: Trials, intervention: Intervention, flown: Flown, told: Told) -> Misled | None:
+    """Where the two part at once; None where they do not, or part slowly."""
+    under = f"under '{intervention.name}' from seed {flown.seed} and by the same actions,"
+    for n, move in enumerate(flown.moves):
+        if n == len(told.state):
+            return Misled(f"{under} the episode is over after {n} moves", move.state)
+        twin = Move(told.state[n], float(told.reward[n]), bool(told.terminated[n]))
+        if difference := trials.difference(move, twin, AT_ONCE):
+            return Misled(f"{under} {difference} after move {n + 1}", told.source[n])
+        if trials.difference(move, twin, SLOWLY):
+            return None
+        if flown.rescued[n] != bool(told.events[n, 1:].any()):
+            rescue = "no rescue" if flown.rescued[n] else "a rescue"
+            return Misled(f"{under} there is {rescue} after move {n + 1}", move.state)
+        one, other = (Move(state, 0.0, False) for state in (flown.after[n], told.stands[n]))
+        if difference := trials.difference(one, other, AT_ONCE):
+            return Misled(f"{under} {difference} after the rescue that follows move {n + 1}", move.state)
+        if trials.difference(one, other, SLOWLY):
+            return None
+    return None
