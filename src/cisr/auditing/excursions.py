@@ -22,6 +22,8 @@ N_RESETS = 60
 """Starts that are looked at in each of them, every second one without a seed."""
 N_STEPS = 300
 """Steps that are played in each of them, at least one episode."""
+N_STEPS_OLDEST = 3_000
+"""Steps that are played in the first of them, where there is a model: it may change with its own age."""
 
 
 class Excursions(NamedTuple):
@@ -29,7 +31,9 @@ class Excursions(NamedTuple):
     episodes: list[PlayedEpisode]
 
 
-def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_resets: int = N_RESETS) -> Excursions:
+def excursions(
+    task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_resets: int = N_RESETS, oldest: int = N_STEPS
+) -> Excursions:
     """Starts and episodes; the `AnswerError` of an environment, or of a `place` that led elsewhere, is the caller's."""
     starts: list[np.ndarray] = []
     episodes: list[PlayedEpisode] = []
@@ -41,7 +45,7 @@ def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_re
                 env.reset(seed=derive_seed(root, "start", k) if k % 2 else None)
                 starts.append(np.array(task.read_state(env)))
             played = 0
-            while played < N_STEPS:
+            while played < (N_STEPS if number else oldest):
                 intervention = under[len(episodes) % len(under)]
                 episodes.append(
                     _play(task, intervention, env, derive_seed(root, "episode", played), sticky=len(episodes) % 3 > 0)

@@ -1,8 +1,9 @@
 """The same episodes in the environment and in a task's JAX environment, under every intervention and to the horizon, where
 it is known what the environment draws from a seed (`Task.jax_draws`).
 
-Single precision may make much of a small difference, so two episodes may part slowly. They depart where they part at
-once; a contact that comes a step later does that now and then, a JAX environment of another kind in many episodes.
+Single precision may make much of a small difference: two episodes may part slowly, and at a contact that comes a step
+later in one of them at once. Of another kind are those of which most part at once after the same number of moves, or
+after a rescue.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from cisr.core.seeding import MAX_SEED, derive_seed
 from cisr.core.task import Task
 
 FEWEST_EPISODES = 3
-"""Under each intervention, and that depart before anybody is accused."""
-SHARE = 0.25
-"""Of all episodes, that depart."""
+"""Under each intervention, and that depart by the same cause before anybody is accused."""
+SHARE = 0.5
+"""Of the episodes that could, those that depart."""
 SLOWLY, AT_ONCE = 0.1, 100.0
 """How many times the tolerance: whoever has parted so far is followed no longer, and whoever parts by so much more in one
 move departs."""
@@ -43,6 +44,18 @@ class Flown(NamedTuple):
     driven: list[int]
 
 
+class Compared(NamedTuple):
+    """An episode in both."""
+
+    together: int
+    """After how many moves they were still the same."""
+    rescued: bool
+    """Whether there was a rescue until then."""
+    cause: str | int | None = None
+    """They part at once after a rescue, or after so many moves."""
+    misled: Misled | None = None
+
+
 def parted(task: Task, trials: Trials) -> Misled | None:
     """How the JAX environment goes on otherwise than the environment; None where it does not."""
     rehearsal = Rehearsal(task)
@@ -56,14 +69,17 @@ def parted(task: Task, trials: Trials) -> Misled | None:
     longest = rehearsal.horizon
     filled = [[_filled(flown.actions, longest) for flown in row] for row in rows]
     played = rehearsal.play((), np.array(filled).swapaxes(1, 2), _draws(task, rehearsal, rows))
-    departed = []
+    compared = []
     for row, intervention in enumerate(rehearsal.under):
         for e, flown in enumerate(rows[row]):
             told = Told(*(part[row, : played.n_steps[row, e], e] for part in played.recorded))
-            if misled := _departure(trials, intervention, flown, told):
-                departed.append(misled)
-    enough = max(FEWEST_EPISODES, SHARE * n * len(rows))
-    return departed[0] if len(departed) >= enough else None
+            compared.append(_compared(trials, intervention, flown, told))
+    for cause in dict.fromkeys(one.cause for one in compared if one.cause is not None):
+        tries = [one for one in compared if (one.rescued if isinstance(cause, str) else one.together >= cause)]
+        departed = [one.misled for one in tries if one.cause == cause]
+        if len(departed) >= max(FEWEST_EPISODES, SHARE * len(tries)):
+            return departed[0]
+    return None
 
 
 def _flown(task: Task, intervention: Intervention, cmdp: InducedCMDPs, seed: int, *, sticky: bool) -> Flown:
@@ -111,23 +127,29 @@ def _draws(task: Task, rehearsal: Rehearsal, rows: list[list[Flown]]) -> Draws:
     return draws
 
 
-def _departure(trials: Trials, intervention: Intervention, flown: Flown, told: Told) -> Misled | None:
-    """Where the two part at once; None where they do not, or part slowly."""
+def _compared(trials: Trials, intervention: Intervention, flown: Flown, told: Told) -> Compared:
     under = f"under '{intervention.name}' from seed {flown.seed} and by the same actions,"
+    last = None  # rescue, by the move that it follows
     for n, move in enumerate(flown.moves):
+
+        def departed(said: str, at: np.ndarray, by_rescue: bool, n: int = n) -> Compared:
+            return Compared(n, by_rescue or last is not None, "a rescue" if by_rescue else n, Misled(f"{under} {said}", at))
+
+        after_rescue = last is not None and last == n - 1
         if n == len(told.state):
-            return Misled(f"{under} the episode is over after {n} moves", move.state)
+            return departed(f"the episode is over after {n} moves", move.state, after_rescue)
         twin = Move(told.state[n], float(told.reward[n]), bool(told.terminated[n]))
         if difference := trials.difference(move, twin, AT_ONCE):
-            return Misled(f"{under} {difference} after move {n + 1}", told.source[n])
+            return departed(f"{difference} after move {n + 1}", told.source[n], after_rescue)
         if trials.difference(move, twin, SLOWLY):
-            return None
+            return Compared(n, last is not None)
         if flown.rescued[n] != bool(told.events[n, 1:].any()):
             rescue = "no rescue" if flown.rescued[n] else "a rescue"
-            return Misled(f"{under} there is {rescue} after move {n + 1}", move.state)
+            return departed(f"there is {rescue} after move {n + 1}", move.state, True)
+        last = n if flown.rescued[n] else last
         one, other = (Move(state, 0.0, False) for state in (flown.after[n], told.stands[n]))
         if difference := trials.difference(one, other, AT_ONCE):
-            return Misled(f"{under} {difference} after the rescue that follows move {n + 1}", move.state)
+            return departed(f"{difference} after the rescue that follows move {n + 1}", move.state, True)
         if trials.difference(one, other, SLOWLY):
-            return None
-    return None
+            return Compared(n, last is not None)
+    return Compared(len(flown.moves), last is not None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
+from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST, Excursions, excursions
 from cisr.auditing.play import RandomAttacker, StickyAttacker
 from cisr.cmdp.answers import copied
 from cisr.cmdp.gymnasium import Env
@@ -70,8 +70,8 @@ class Trials:
     @cached_property
     def seen(self) -> Excursions:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
-        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
-        return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+        how = (N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST) if self._modelled else (2, 10)
+        return excursions(self.task, derive_seed(self.seed, "excursions"), *how)
 
     @cached_property
     def rehearsed(self) -> Rehearsed:
