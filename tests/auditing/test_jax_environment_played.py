@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from cisr import Drive, Intervention, Override, Place, Rewind, ToStart

@@ -1,4 +1,4 @@
-"""Environments that are put back by copies go on as they did; those that cannot be are refused before anybody trains."""
+"""Environments that are put back by copies go on as they did; those that do not are refused before anybody trains."""
 
 import os
 import random

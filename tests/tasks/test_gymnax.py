@@ -241,7 +241,6 @@ def test_whole_numbers_of_a_state_are_rounded_where_floats_fall_short_of_them():
     assert env.state_vector(put)[..., 0] == 6
 
 
-
 class Counted(NamedTuple):
     x: object
     n: object

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cisr.auditing.agreement import disagreement, predicates
+from cisr.auditing.excursions import N_STEPS_OLDEST
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, far_apart, short
@@ -27,6 +28,10 @@ from cisr.system.interrupts import interrupts_told_apart, users_errors
 
 N_ALONE = 50
 """States that triggers are asked about one by one."""
+NOT_FOUND = (
+    "Certificates are about the model, which random play has kept to. Not found is what an environment does otherwise "
+    f"after more than {N_STEPS_OLDEST:,} steps across its resets, or in states that random play does not reach."
+)
 N_SITUATIONS = 12
 """States from which `place` is tried."""
 
@@ -148,9 +153,8 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         return
     if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts):
         yield _broken("the model", found.message, found.state)
-    if task.jax_env is not None and not found:
-        if found := disagreement(task, model, trials.rehearsed.episodes()):
-            yield _broken("the JAX environment", found.message, found.state)
+    elif task.jax_env is not None and (found := disagreement(task, model, trials.rehearsed.episodes())):
+        yield _broken("the JAX environment", found.message, found.state)
 
 
 def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:

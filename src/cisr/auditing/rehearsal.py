@@ -182,15 +182,18 @@ class Rehearsed:
         about = (state, actions) if intervention.judges_actions else (state,)
         for k, (name, trigger) in enumerate(intervention.triggers.items(), 1):
             here, there = np.asarray(trigger(*about)), told.events[:, k]
-            if _too_many(here != there, state):
+            if _too_many(np.asarray(here != there), state):
                 at = np.flatnonzero(here != there)[0]
-                said = f"trigger '{name}' of '{intervention.name}' answers {there[at]} in it, and {here[at]} on the host"
+                said = (
+                    f"trigger '{name}' of '{intervention.name}' answers {there[at]} in it, and {here[at]} on the host"
+                )
                 yield Misled(said, state[at])
         if isinstance(intervention.reset, Override):
             vetoed = told.events[:, 1:].any(axis=1)
             instead = np.asarray(intervention.reset.act(*about))
             expected = np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions)
-            differs = ~np.isclose(expected, told.done, rtol=ROUNDING, atol=ROUNDING).reshape(len(actions), -1).all(axis=1)
+            near: np.ndarray = np.isclose(expected, told.done, rtol=ROUNDING, atol=ROUNDING)
+            differs = ~near.reshape(len(actions), -1).all(axis=1)
             if _too_many(differs, state):
                 at = np.flatnonzero(differs)[0]
                 said = f"it is given the action {short(told.done[at])} under '{intervention.name}', where "
@@ -200,7 +203,9 @@ class Rehearsed:
         for told in episodes:
             missed = ~np.isclose(told.stands, told.after, rtol=ROUNDING, atol=ROUNDING, equal_nan=True).all(axis=1)
             for at in np.flatnonzero(missed & _put(told))[:1]:
-                asked = f"its set_state, asked by a rescue of '{intervention.name}' for the state {short(told.after[at])},"
+                asked = (
+                    f"its set_state, asked by a rescue of '{intervention.name}' for the state {short(told.after[at])},"
+                )
                 yield Misled(f"{asked} led to {short(told.stands[at])}", told.state[at])
                 return
 

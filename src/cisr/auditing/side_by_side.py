@@ -1,5 +1,5 @@
-"""The same episodes in the environment and in a task's JAX environment, under every intervention and to the horizon, where
-it is known what the environment draws from a seed (`Task.jax_draws`).
+"""The same episodes in the environment and in a task's JAX environment, under every intervention and to the horizon,
+where it is known what the environment draws from a seed (`Task.jax_draws`).
 
 Single precision may make much of a small difference: two episodes may part slowly, and at a contact that comes a step
 later in one of them at once. Of another kind are those of which most part at once after the same number of moves, or
@@ -29,8 +29,8 @@ FEWEST_EPISODES = 3
 SHARE = 0.5
 """Of the episodes that could, those that depart."""
 SLOWLY, AT_ONCE = 0.1, 100.0
-"""How many times the tolerance: whoever has parted so far is followed no longer, and whoever parts by so much more in one
-move departs."""
+"""How many times the tolerance: episodes that have parted so far are followed no longer, those that part by so much
+more in one move depart."""
 
 
 class Flown(NamedTuple):
@@ -128,28 +128,29 @@ def _draws(task: Task, rehearsal: Rehearsal, rows: list[list[Flown]]) -> Draws:
 
 
 def _compared(trials: Trials, intervention: Intervention, flown: Flown, told: Told) -> Compared:
-    under = f"under '{intervention.name}' from seed {flown.seed} and by the same actions,"
-    last = None  # rescue, by the move that it follows
+    rescued, just_now = False, False  # whether there was a rescue, and after the last move
+
+    def departed(n: int, said: str, at: np.ndarray, by_rescue: bool) -> Compared:
+        misled = Misled(f"under '{intervention.name}' from seed {flown.seed} and by the same actions, {said}", at)
+        return Compared(n, rescued or by_rescue, "a rescue" if by_rescue else n, misled)
+
     for n, move in enumerate(flown.moves):
-
-        def departed(said: str, at: np.ndarray, by_rescue: bool, n: int = n) -> Compared:
-            return Compared(n, by_rescue or last is not None, "a rescue" if by_rescue else n, Misled(f"{under} {said}", at))
-
-        after_rescue = last is not None and last == n - 1
         if n == len(told.state):
-            return departed(f"the episode is over after {n} moves", move.state, after_rescue)
+            return departed(n, f"the episode is over after {n} moves", move.state, just_now)
         twin = Move(told.state[n], float(told.reward[n]), bool(told.terminated[n]))
         if difference := trials.difference(move, twin, AT_ONCE):
-            return departed(f"{difference} after move {n + 1}", told.source[n], after_rescue)
+            return departed(n, f"{difference} after move {n + 1}", told.source[n], just_now)
         if trials.difference(move, twin, SLOWLY):
-            return Compared(n, last is not None)
-        if flown.rescued[n] != bool(told.events[n, 1:].any()):
-            rescue = "no rescue" if flown.rescued[n] else "a rescue"
-            return departed(f"there is {rescue} after move {n + 1}", move.state, True)
-        last = n if flown.rescued[n] else last
+            return Compared(n, rescued)
+        just_now = flown.rescued[n]
+        if just_now != bool(told.events[n, 1:].any()):
+            said = f"there is {'no' if just_now else 'a'} rescue after move {n + 1}"
+            return departed(n, said, move.state, True)
+        rescued = rescued or just_now
         one, other = (Move(state, 0.0, False) for state in (flown.after[n], told.stands[n]))
         if difference := trials.difference(one, other, AT_ONCE):
-            return departed(f"{difference} after the rescue that follows move {n + 1}", move.state, True)
+            said = f"{difference} after the rescue that follows move {n + 1}"
+            return departed(n, said, move.state, True)
         if trials.difference(one, other, SLOWLY):
-            return Compared(n, last is not None)
-    return Compared(len(flown.moves), last is not None)
+            return Compared(n, rescued)
+    return Compared(len(flown.moves), rescued)

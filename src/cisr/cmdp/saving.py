@@ -1,9 +1,9 @@
 """How an environment is remembered and put back, through any chain of wrappers.
 
 A copy holds the attributes of every layer, wrappers and core, those in `__slots__` too, and is put back *in place*:
-whoever holds the environment still does. Three things are not copied but shared, so that they go on as they are: random generators (a student that
-was put back would meet the same luck for ever), what draws, and functions, classes and spaces, which do not change. The
-counter of a `TimeLimit` is not put back either: the clock runs on through rescues.
+whoever holds the environment still does. Three things are not copied but shared, so that they go on as they are: random
+generators (a student that was put back would meet the same luck for ever), what draws, and functions, classes and
+spaces, which do not change. The counter of a `TimeLimit` is not put back either: the clock runs on through rescues.
 
 Some environments keep what cannot be copied, or need not be: `SAVINGS` knows how Gymnasium's own are remembered.
 """

@@ -35,8 +35,8 @@ class GymnaxEnv:
 
     `vector` names the fields of its state that triggers, dangers and resets see, in that order: together they must be
     enough to put the environment back where it was. They become numbers of one type, which must hold each of them
-    exactly: whole numbers of 32 bits do not stand beside single precision. What its `step_env` calls done ends episodes as terminal; time
-    limits are the task's own (`horizon`), so let the environment's be longer.
+    exactly: whole numbers of 32 bits do not stand beside single precision. What its `step_env` calls done ends episodes
+    as terminal; time limits are the task's own (`horizon`), so let the environment's be longer.
 
     >>> task = GymnaxEnv(MyEnv(), vector=("x", "velocity")).task(name="mine", danger=…, …)  # doctest: +SKIP
     """
@@ -68,8 +68,8 @@ class GymnaxEnv:
             if not _holds(common, kind):
                 raise ConfigError(
                     f"The state vector of {type(self._env).__name__} becomes {common}, which does not hold every "
-                    f"number of '{name}' ({kind}) exactly: keep '{name}' in the state as int16 or as {common}, or leave "
-                    f"it out of the vector."
+                    f"number of '{name}' ({kind}) exactly: keep '{name}' in the state as int16 or as {common}, or "
+                    f"leave it out of the vector."
                 )
 
     def reset_env(self, u: Array, params: Any) -> Any:
@@ -163,10 +163,11 @@ def _holds(common: Any, kind: Any) -> bool:
     """Whether one type holds every number of another exactly."""
     if not jnp.issubdtype(kind, jnp.integer):
         return True  # truth values, and floats, which are never put into smaller ones
-    ends = jnp.iinfo(kind)
+    ends = np.iinfo(kind)
     if jnp.issubdtype(common, jnp.integer):
-        return bool(jnp.iinfo(common).min <= ends.min and ends.max <= jnp.iinfo(common).max)
-    return bool(max(-ends.min, ends.max) <= 2 ** (jnp.finfo(common).nmant + 1))
+        return bool(np.iinfo(common).min <= ends.min and ends.max <= np.iinfo(common).max)
+    digits = jnp.finfo(common).nmant + 1  # type: ignore[no-untyped-call]
+    return bool(max(-ends.min, ends.max) <= 2**digits)
 
 
 def _as_kind(numbers: Array, kind: Any) -> Array:
