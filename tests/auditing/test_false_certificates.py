@@ -232,6 +232,18 @@ def test_environments_that_differ_from_one_to_the_next_are_found():
     assert not certified(task(moves, make_env=make_env))
 
 
+def test_an_environment_that_changes_with_its_own_age_is_found():
+    class Old(Walk):
+        age = 0
+
+        def step(self, action):
+            self.age += 1  # across resets
+            self.x, reward, terminated = (3, 0.0, True) if self.age > 2_000 else self.moves[self.x, int(action)]
+            return self.x, reward, terminated, False, {}
+
+    assert not certified(task(walk(4, 2), env=Old))
+
+
 def test_a_step_that_goes_by_the_name_of_gymnasiums_is_not_gymnasiums():
     class Lake(FrozenLakeEnv):
         @functools.wraps(FrozenLakeEnv.step)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cisr import Intervention, Task, ToStart
+from cisr import Drive, Intervention, Place, Rewind, Task, ToStart
 from cisr.core.task import Move
 from cisr.students.distributions import Categorical
 from cisr.students.networks import ObservationSpec
@@ -43,6 +43,9 @@ class Drift(gymnasium.Env):
 @dataclass
 class JaxDrift:
     chaos: bool = False
+    bound: float = np.inf
+    late: int = 999
+    falls: bool = False
     pay: float = 10.0
     end: float = END
     wind: float = WIND
@@ -55,19 +58,22 @@ class JaxDrift:
     n_reset_uniforms = n_step_uniforms = 1
 
     def reset_env(self, u, params):
-        return 0.2 + 0.2 * u[..., 0], self.noise * u[..., 0]
+        x = 0.2 + 0.2 * u[..., 0]
+        return x, self.noise * u[..., 0], jnp.zeros_like(x)
 
     def step_env(self, u, state, action, params):
-        x, _ = state
+        x, _, mark = state
         moved = 4 * x * (1 - x) if self.chaos else x + 0.05 * (action - 2) + self.wind * (u[..., 0] - 0.5)
+        moved = jnp.where(mark >= self.late, moved + 1, moved)  # after so many steps, or once somebody was put back
         ended = (abs(moved) > self.end) & (not self.chaos)
-        return Move((moved, self.noise * u[..., 0]), self.pay * moved, ended)
+        mark = mark if self.falls else mark + 1
+        return Move((moved, self.noise * u[..., 0], mark), self.pay * moved, ended)
 
     def state_vector(self, state):
-        return jnp.stack([state[0], jnp.full_like(state[0], jnp.inf)], -1)
+        return jnp.stack([state[0], jnp.full_like(state[0], self.bound)], -1)
 
     def set_state(self, state, vector):
-        return vector[..., 0], state[1]
+        return vector[..., 0], state[1], state[2] + 1000 * self.falls
 
     def get_obs(self, state, params):
         return self.shown * seen(state[0] + state[1], jnp)
@@ -78,17 +84,40 @@ def draws(seed, n_steps):
     return rng.random(1), rng.random((n_steps, 1))
 
 
-def task(chaos=False, draws=draws, **differing):
-    fence = Intervention(name="fence", trigger=lambda state: state[..., 0] > 1.5, reset=ToStart(), tau=0.1)
+def place(env, state):
+    env.unwrapped.x = float(state[0])
+    return seen(np.float64(env.unwrapped.x), np)
+
+
+TO_START = Intervention(name="fence", trigger=lambda state: state[..., 0] > 1.5, reset=ToStart(), tau=0.1)
+FIRST = np.array([1.0, 0.0])
+RESCUES = {
+    "rewind": Rewind(1),
+    "long rewind": Rewind(4),
+    "place": Place(lambda s, history, u: s * 0 + (0.3 + 0.1 * u[..., :1]) * FIRST, n_uniforms=1),
+    "drive": Drive(lambda s: s.__array_namespace__().where(s[..., 0] > 0, 1, 3), max_steps=4),
+}
+
+
+def walls(*names):
+    """Rescues from what lies far from the middle."""
+    return tuple(
+        Intervention(name=name, trigger=lambda s: abs(s[..., 0] - 0.3) > 0.25, reset=RESCUES[name], tau=0.1)
+        for name in names
+    )
+
+
+def task(chaos=False, draws=draws, interventions=(TO_START,), bound=np.inf, **differing):
     return Task(
         name="drift",
         make_env=lambda **options: Drift(chaos, **options),
         danger=lambda move: move.state[..., 0] > 2,
         success=lambda move: move.terminated,
-        interventions=(fence,),
+        interventions=interventions,
+        place=place,
         horizon=60,
-        read_state=lambda env: np.array([env.unwrapped.x, np.inf]),
-        jax_env=lambda: JaxDrift(chaos, **differing),
+        read_state=lambda env: np.array([env.unwrapped.x, bound]),
+        jax_env=lambda: JaxDrift(chaos, bound=bound, **differing),
         jax_draws=draws,
     )
 
@@ -123,5 +152,23 @@ def test_a_twin_is_not_accused_nor_what_cannot_be_known(right):
 )
 def test_what_differs_is_named(wrong, says):
     (broken,) = check_task(task(**wrong))
+    assert broken.what == "the JAX environment"
+    assert re.search(says, broken.message), broken
+
+
+def test_a_twin_is_not_accused_under_any_rescue_to_the_horizon():
+    assert not check_task(task(interventions=walls(*RESCUES), bound=0.0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"late": 30}, r"under 'none' from seed \d+ and by the same actions, state\[0\] is .* after move 31"),
+        ({"late": 30, "falls": True}, "under 'rewind' from seed"),
+    ],
+    ids=["late", "after a rescue"],
+)
+def test_what_departs_late_or_after_a_rescue_is_named(wrong, says):
+    (broken,) = check_task(task(interventions=walls("rewind"), **wrong))
     assert broken.what == "the JAX environment"
     assert re.search(says, broken.message), broken

@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from typing import NamedTuple
 
 import gymnasium
 import gymnax_style
@@ -238,3 +239,43 @@ def test_whole_numbers_of_a_state_are_rounded_where_floats_fall_short_of_them():
     state = env.reset_env(jnp.zeros(2), env.params)
     put = env.set_state(state, jnp.asarray([5.9999]))
     assert env.state_vector(put)[..., 0] == 6
+
+
+class Counted(NamedTuple):
+    x: object
+    n: object
+
+
+@pytest.mark.parametrize(
+    ("other", "kind", "exact"),
+    [
+        ("float32", "int32", False),
+        ("float32", "uint32", False),
+        ("float32", "int16", True),
+        ("float32", "bool", True),
+        ("float16", "int16", False),
+        ("int32", "uint32", False),
+        ("int32", "uint8", True),
+        ("int32", "int32", True),
+    ],
+)
+def test_a_state_vector_holds_every_number_exactly_or_is_refused(other, kind, exact):
+    most = 1 if kind == "bool" else np.iinfo(kind).max
+
+    class Walk(gymnax_style.Walker):
+        def reset_env(self, key, params):
+            return jnp.int32(3), Counted(jnp.ones((), other), jnp.asarray(most, kind))
+
+        def get_obs(self, state, params):
+            return jnp.int32(3)
+
+    if not exact:
+        with pytest.raises(ConfigError, match=r"does not hold every number of '[xn]' \(u?int\d\d\) exactly: keep"):
+            GymnaxEnv(Walk(), vector=("x", "n"))
+        GymnaxEnv(Walk(), vector=("n",))
+        return
+    env = GymnaxEnv(Walk(), vector=("x", "n"))
+    state = env.reset_env(jnp.zeros(2), env.params)
+    vector = env.state_vector(state)
+    assert int(vector[1]) == most
+    assert int(env.set_state(state, vector).n) == most

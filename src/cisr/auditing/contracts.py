@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from cisr.auditing.agreement import disagreement, predicates
-from cisr.auditing.excursions import jax_excursions
+from cisr.auditing.excursions import N_STEPS_OLDEST
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, far_apart, short
 from cisr.cmdp.finite import model_of
 from cisr.core.checks import check_whole
-from cisr.core.errors import words_of
+from cisr.core.errors import AnswerError, words_of
 from cisr.core.intervention import Array, Intervention, Place
 from cisr.core.moves import Move, holds_standing, standing
 from cisr.core.seeding import check_seed, derive_seed, generator
@@ -28,6 +28,10 @@ from cisr.system.interrupts import interrupts_told_apart, users_errors
 
 N_ALONE = 50
 """States that triggers are asked about one by one."""
+NOT_FOUND = (
+    "Certificates are about the model, which random play has kept to. Not found is what an environment does otherwise "
+    f"after more than {N_STEPS_OLDEST:,} steps across its resets, or in states that random play does not reach."
+)
 N_SITUATIONS = 12
 """States from which `place` is tried."""
 
@@ -60,8 +64,10 @@ def check_task(
     - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
       any shape and in any order, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met;
-    - the JAX environment, where there is one, shows and takes what the environment does, and where `jax_draws` tells
-      what the environment draws from a seed, its episodes begin as the environment's;
+    - the JAX environment, where there is one, shows and takes what the environment does, its rescues come when they
+      should, lead where they should and show what was seen there, it has the moves of the model, in M and under every
+      intervention, and where `jax_draws` tells what the environment draws from a seed, its episodes begin as the
+      environment's;
     - episodes start outside danger and outside the trigger sets;
     - resets are functions of their arguments and land outside the trigger set;
     - `place`, and `restore` where rewinds use it, lead to the state that was read, show what was seen there, and what
@@ -147,10 +153,8 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         return
     if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts):
         yield _broken("the model", found.message, found.state)
-    if task.jax_env is not None and not found:
-        compiled = jax_excursions(task, trials.seed)
-        if found := disagreement(task, model, compiled.episodes):
-            yield _broken("the JAX environment", found.message, found.state)
+    elif task.jax_env is not None and (found := disagreement(task, model, trials.rehearsed.episodes())):
+        yield _broken("the JAX environment", found.message, found.state)
 
 
 def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
@@ -160,7 +164,12 @@ def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     try:
         from cisr.auditing.departures import departures  # brings in jax
 
-        yield from (_broken("the JAX environment", said, state) for said, state in departures(task, trials))
+        departed = [_broken("the JAX environment", said, state) for said, state in departures(task, trials)]
+        yield from departed
+        if not departed:  # the shapes are those that it should have
+            yield from (_broken("the JAX environment", *misled) for misled in trials.rehearsed.misled())
+    except AnswerError:  # of the environment on the host
+        raise
     except users_errors() as error:
         yield _broken("the JAX environment", _raised(error))
 

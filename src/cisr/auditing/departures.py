@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cisr.auditing.side_by_side import parted
 from cisr.auditing.trials import Trials, flat, short, similar
 from cisr.auditing.twin import distribution_of
 from cisr.core.intervention import Array
@@ -48,6 +49,7 @@ def departures(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray | N
     played = _beginnings(task, [start.seed for start, _ in episodes], np.array(actions))
     first = [part[:, :FEWEST_MOVES] for part in (played.observation, played.of_state)]
     noisy = not all(similar(flat(a), flat(b), ROUNDING) for a, b in zip(*map(np.concatenate, first), strict=True))
+    accused = False
     for k, (start, moves) in enumerate(episodes):
         for n, move in enumerate(moves):
             twin, late = Move(played.state[k, n], played.reward[k, n], played.terminated[k, n]), n >= FEWEST_MOVES
@@ -55,10 +57,14 @@ def departures(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray | N
                 break
             if difference := trials.difference(move, twin, LENIENCY if late else 1.0):
                 yield f"from seed {start.seed} and by the same actions, {difference} after move {n + 1}", start.state
+                accused = True
                 break
             expected, shown = flat(seen_by_students(space, move.observation)), flat(played.observation[k, n])
             if not (noisy or late or similar(expected, shown, ROUNDING)):
                 yield f"shows {short(shown)}, where the environment shows {short(expected)}", move.state
+                accused = True
+    if not accused and (misled := parted(task, trials)):
+        yield misled
 
 
 def _same_actions(one: Any, other: Any) -> bool:

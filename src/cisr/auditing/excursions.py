@@ -1,6 +1,5 @@
 """Episodes as training plays them: on environments made afresh, after resets with and without a seed, in M and under
-each intervention, to the end of its own horizon. What was seen is held against the task's model; so is its JAX
-environment.
+each intervention, to the end of its own horizon. What was seen is held against the task's model.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from cisr.auditing.agreement import PlayedEpisode, PlayedMove
 from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.intervention import Intervention
-from cisr.core.seeding import derive_seed, generator
+from cisr.core.seeding import derive_seed
 from cisr.core.task import Move, Task
 
 N_ENVIRONMENTS = 10
@@ -23,7 +22,8 @@ N_RESETS = 60
 """Starts that are looked at in each of them, every second one without a seed."""
 N_STEPS = 300
 """Steps that are played in each of them, at least one episode."""
-JAX_ENVS, JAX_STEPS = 64, 40
+N_STEPS_OLDEST = 3_000
+"""Steps that are played in the first of them, where there is a model: it may change with its own age."""
 
 
 class Excursions(NamedTuple):
@@ -31,7 +31,9 @@ class Excursions(NamedTuple):
     episodes: list[PlayedEpisode]
 
 
-def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_resets: int = N_RESETS) -> Excursions:
+def excursions(
+    task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_resets: int = N_RESETS, oldest: int = N_STEPS
+) -> Excursions:
     """Starts and episodes; the `AnswerError` of an environment, or of a `place` that led elsewhere, is the caller's."""
     starts: list[np.ndarray] = []
     episodes: list[PlayedEpisode] = []
@@ -43,7 +45,7 @@ def excursions(task: Task, seed: int, n_environments: int = N_ENVIRONMENTS, n_re
                 env.reset(seed=derive_seed(root, "start", k) if k % 2 else None)
                 starts.append(np.array(task.read_state(env)))
             played = 0
-            while played < N_STEPS:
+            while played < (N_STEPS if number else oldest):
                 intervention = under[len(episodes) % len(under)]
                 episodes.append(
                     _play(task, intervention, env, derive_seed(root, "episode", played), sticky=len(episodes) % 3 > 0)
@@ -74,26 +76,3 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
         if step.terminated[0] or step.truncated[0]:
             cut_off = bool(step.truncated[0]) and len(steps) + driven < horizon
             return PlayedEpisode(start=start, steps=steps, driven=driven, cut_off=cut_off, horizon=horizon)
-
-
-def jax_excursions(task: Task, seed: int) -> Excursions:
-    """The same of a task's JAX environment, in M: many environments side by side."""
-    assert task.jax_env is not None
-    jax_env, rng = task.jax_env(), generator(seed, "jax_env")
-    state = jax_env.reset_env(rng.random((JAX_ENVS, jax_env.n_reset_uniforms), np.float32), jax_env.params)
-    starts = np.asarray(jax_env.state_vector(state))
-    episodes = [PlayedEpisode(start=start, steps=[], driven=0, cut_off=False, horizon=task.horizon) for start in starts]
-    running = np.ones(JAX_ENVS, bool)
-    for _ in range(min(JAX_STEPS, task.horizon)):
-        before = np.asarray(jax_env.state_vector(state))
-        assert isinstance(jax_env.n_actions, int)  # it is held against a finite model
-        actions = rng.integers(jax_env.n_actions, size=JAX_ENVS)
-        uniforms = rng.random((JAX_ENVS, jax_env.n_step_uniforms), np.float32)
-        moved = jax_env.step_env(uniforms, state, actions, jax_env.params)
-        state, after = moved.state, np.asarray(jax_env.state_vector(moved.state))
-        rewards, ended = np.asarray(moved.reward, float), np.asarray(moved.terminated, bool)
-        for k in np.flatnonzero(running).tolist():
-            move = Move(after[k], float(rewards[k]), bool(ended[k]), int(actions[k]))
-            episodes[k].steps.append(PlayedMove(before[k], int(actions[k]), move))
-        running &= ~ended
-    return Excursions(starts, episodes)

@@ -26,7 +26,7 @@ from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
 if GYMNASIUM:  # finite tasks are audited without
-    from cisr.auditing.contracts import ContractViolation, check_task
+    from cisr.auditing.contracts import NOT_FOUND, ContractViolation, check_task
 if TYPE_CHECKING:
     from cisr.auditing.counterexample import Counterexample
     from cisr.auditing.falsification import Falsification
@@ -188,6 +188,8 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
     if broken:  # what is proven is proven of code that keeps its promises
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
+    if playable and any(verdict.status == "certified" for verdict in verdicts):
+        notes.append(NOT_FOUND)
     return AuditReport(
         task=task.name,
         scale=task.training.scale,

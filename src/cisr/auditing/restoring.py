@@ -11,6 +11,7 @@ import numpy as np
 
 from cisr.auditing.play import same
 from cisr.auditing.trials import Situation, Trials, flat, short, similar
+from cisr.cmdp.answers import copied
 from cisr.cmdp.memory import way_back
 from cisr.cmdp.saving import Saving
 from cisr.core.intervention import Rewind
@@ -35,7 +36,7 @@ def placing(task: Task, trials: Trials, n: int) -> Iterator[Misled]:
         state = situation.state
         second = trials.wander(situation.point.seed)
         given = state.copy()
-        seen = task.place(second, given)
+        seen = copied(task.place(second, given))
         if not same(given, state):
             message: str | None = "changed the state it was given"
         else:
@@ -88,7 +89,7 @@ def rewinding(task: Task, trials: Trials, n: int) -> Iterator[Misled]:
         saved = way.save(env)
         courses = [trials.follow(env, actions)]
         for _ in range(2):
-            seen = way.restore(env, saved)
+            seen = copied(way.restore(env, saved))
             if seen is None:
                 seen = situation.observation
             if message := _elsewhere(task, trials, situation, env, seen, partial(way.restore, env, saved)):

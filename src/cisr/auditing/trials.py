@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
+from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST, Excursions, excursions
 from cisr.auditing.play import RandomAttacker, StickyAttacker
+from cisr.cmdp.answers import copied
 from cisr.cmdp.gymnasium import Env
+from cisr.cmdp.luck import global_randomness
 from cisr.core.intervention import Intervention
 from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
+
+if TYPE_CHECKING:
+    from cisr.auditing.rehearsal import Rehearsed
 
 CONTINUATION = 15
 """Steps for which two environments are compared."""
@@ -66,8 +70,15 @@ class Trials:
     @cached_property
     def seen(self) -> Excursions:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
-        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
-        return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+        how = (N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST) if self._modelled else (2, 10)
+        return excursions(self.task, derive_seed(self.seed, "excursions"), *how)
+
+    @cached_property
+    def rehearsed(self) -> Rehearsed:
+        """What is met by playing in the JAX environment."""
+        from cisr.auditing.rehearsal import rehearse  # brings in jax
+
+        return rehearse(self.task, self.seed)
 
     @property
     def starts(self) -> np.ndarray:
@@ -95,7 +106,7 @@ class Trials:
             observation, reward, terminated, truncated, info = env.step(action)
             now = EpisodePoint(seed, (*before.actions, action), np.array(task.read_state(env)))
             episode.append(now)
-            move = Move(now.state, float(reward), bool(terminated), action, info, np.asarray(observation))
+            move = Move(now.state, float(reward), bool(terminated), action, copied(info), np.array(observation))
             self._moves.append(move)
             if terminated or truncated or self._fails(move):
                 break
@@ -128,7 +139,7 @@ class Trials:
             observation, _, terminated, truncated, _ = self._first.step(action)
             if terminated or truncated:
                 return None
-        return Situation(point, self._first, np.array(self.task.read_state(self._first)), observation)
+        return Situation(point, self._first, np.array(self.task.read_state(self._first)), copied(observation))
 
     def wander(self, seed: int) -> Env:
         """The second environment, a few steps away from its start."""
@@ -164,7 +175,7 @@ class Trials:
         """
         steps: list[Move] = []
         share_randomness(env, self.seed)
-        with _global_randomness(self.seed):
+        with global_randomness(self.seed):
             for action in actions:
                 _, reward, terminated, _, _ = env.step(action)
                 steps.append(Move(np.array(self.task.read_state(env)), float(reward), bool(terminated)))
@@ -239,19 +250,6 @@ def _fresh(value: Any, seed: int) -> Any:
     if isinstance(value, np.random.RandomState):
         return np.random.RandomState(seed)
     return random.Random(seed) if isinstance(value, random.Random) else None
-
-
-@contextmanager
-def _global_randomness(seed: int) -> Iterator[None]:
-    """The generators of the whole process from a seed, and back as they were afterwards."""
-    kept, kept_numpy = random.getstate(), np.random.get_state()
-    random.seed(seed)
-    np.random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(kept)
-        np.random.set_state(kept_numpy)
 
 
 def flat(value: Any) -> np.ndarray:

@@ -18,9 +18,11 @@ import numpy as np
 
 from cisr.cmdp.compiled import CompiledCMDP, Envs
 from cisr.cmdp.episodes import outcome_of
+from cisr.cmdp.rules import Step
 from cisr.core.errors import CisrError
 from cisr.core.intervention import NONE, Array, Intervention
 from cisr.core.jax_env import JaxEnv
+from cisr.core.moves import Transition
 from cisr.core.seeding import generator
 from cisr.core.task import Task
 from cisr.kernels.steps import StepKernel, step_kernels
@@ -41,7 +43,7 @@ class Flight(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What is seen of a step."""
+    """What is seen of a step; zeros after the episode."""
 
     state: Array  # (1, d) moved to, before any rescue
     rescued: Array  # (1,)
@@ -55,7 +57,7 @@ class Played:
     outcomes: np.ndarray  # (S, E)
     n_steps: np.ndarray  # (S, E)
     actions: Array  # (S, T, E, ...) where they were made: few are ever looked at
-    recorded: Recorded | None  # (S, T, E, ...) where it was asked for
+    recorded: Any  # `Recorded`, or what a kind of twin records instead (S, T, E, ...) where it was asked for
 
     def failed(self, task: Task) -> np.ndarray:
         """(S, E); dangers are the first of a task's outcomes."""
@@ -110,7 +112,7 @@ class Twin:
         """What attackers know is (S, ...), their noise (S, T, E, ...); `episodes` are seeds (S, E), or their draws."""
         draws = episodes if isinstance(episodes, Draws) else self.draws(episodes)
         seeds = draws.seeds
-        rules = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(seeds), *np.shape(leaf))), self._rules)
+        rules = self._rows(len(seeds))
         steps = jnp.swapaxes(draws.steps, 1, 2)
         end, results = self._fly((known, rules), draws.reset, (noise, steps, draws.place, draws.drive))
         actions, recorded = results if self._records else (results, None)
@@ -119,8 +121,12 @@ class Twin:
             outcomes=np.asarray(end.outcome).reshape(seeds.shape),
             n_steps=np.asarray(end.n_steps).reshape(seeds.shape),
             actions=_alone(actions),
-            recorded=None if recorded is None else Recorded(*(np.asarray(_alone(part)) for part in recorded)),
+            recorded=None if recorded is None else jax.tree.map(lambda part: np.asarray(_alone(part)), recorded),
         )
+
+    def _rows(self, n: int) -> Any:
+        """The rules of each attacker."""
+        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (n, *np.shape(leaf))), self._rules)
 
     def _fly(self, shared: Any, reset: np.ndarray, given: Any) -> tuple[Flight, Any]:
         if not self._written:
@@ -167,18 +173,22 @@ class Twin:
             seen = jnp.asarray(self._env.table)[seen]
         actions = self._acts(known, seen, noise)
 
-        def go_on(now: Flight) -> tuple[Flight, Recorded]:
+        def go_on(now: Flight) -> tuple[Flight, Any]:
             envs, step, seen = self._cmdp.transition(self._params, rules, now.envs, actions, u, u_place, u_drive)
             over = step.terminated | step.truncated
             came_to = outcome_of(step.outcomes).astype(jnp.int32)
             after = Flight(envs, jnp.where(over, came_to, RUNNING), now.n_steps + 1)
-            return after, Recorded(seen.move.state, step.rescued)
+            return after, self._recorded(now.envs, envs, step, seen)
 
-        def rest(now: Flight) -> tuple[Flight, Recorded]:
-            return now, Recorded(self._env.state_vector(now.envs.state), jnp.zeros(1, bool))
+        def rest(now: Flight) -> tuple[Flight, Any]:
+            shapes = jax.eval_shape(go_on, now)[1]
+            return now, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
         flight, recorded = jax.lax.cond((flight.outcome == RUNNING).all(), go_on, rest, flight)
         return flight, (actions, recorded) if self._records else actions
+
+    def _recorded(self, before: Envs, after: Envs, step: Step, seen: Transition) -> Any:
+        return Recorded(seen.move.state, step.rescued)
 
     def draws(self, seeds: np.ndarray) -> Draws:
         """A pure function of the seeds (S, E)."""

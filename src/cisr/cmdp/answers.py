@@ -2,6 +2,8 @@
 
 A student that learns from NaN, from an observation of another shape or from a truth value that is none learns nonsense
 without a word. Checks of single answers are plain comparisons, because they are made at every step.
+
+What is answered here is a copy: simulators often answer one array, which they write anew at every step.
 """
 
 from __future__ import annotations
@@ -43,6 +45,15 @@ def _is_of_numbers(space: gymnasium.Space[Any]) -> bool:
     return isinstance(space, PLAIN | gymnasium.spaces.MultiDiscrete)
 
 
+def copied(answer: Any) -> Any:
+    """An answer whose arrays are nobody else's, in dictionaries, tuples and lists too; other objects are shared."""
+    if isinstance(answer, np.ndarray):
+        return answer.copy()
+    if isinstance(answer, dict):
+        return {name: copied(part) for name, part in answer.items()}
+    return type(answer)(map(copied, answer)) if type(answer) in (tuple, list) else answer
+
+
 class Answers:
     """What the environments of one observation space may answer."""
 
@@ -58,7 +69,7 @@ class Answers:
         """The observation as an array, flattened where the space has several parts; whether it is finite is asked of
         many at once, see `not_finite`."""
         if self._n is not None:
-            number = np.asarray(answer)
+            number = np.array(answer)
             if number.shape != () or number.dtype.kind not in "iu" or not 0 <= number - self._first < self._n:
                 raise AnswerError(self._complaint(who, answer))
             return number
@@ -66,9 +77,9 @@ class Answers:
             if not self._space.contains(answer):
                 raise AnswerError(self._complaint(who, answer))
             if not self._flattened:
-                return np.asarray(answer)
+                return np.array(answer)
             return np.asarray(gymnasium.spaces.flatten(self._space, answer), np.float32)
-        seen = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
+        seen = np.array(answer)
         if seen.shape != self._space.shape or (seen.dtype not in self._allowed and not self._fits(seen.dtype)):
             raise AnswerError(self._complaint(who, answer))
         return seen
@@ -131,10 +142,10 @@ def checked_step(answer: Any) -> tuple[Any, Any, Any, Any, Any]:
 def checked_state(state: Any, like: np.ndarray | None = None) -> np.ndarray:
     """What `read_state` answers: a vector of numbers, of the same length every time."""
     if like is not None and isinstance(state, np.ndarray) and state.shape == like.shape and state.dtype == like.dtype:
-        return state
+        return state.copy()
     if state is None:
         raise AnswerError("read_state answered None: it must answer the environment's state as a vector (d,).")
-    vector = np.asarray(state)
+    vector = np.array(state)
     if vector.ndim != 1 or vector.dtype.kind not in "biuf" or not vector.size:
         raise AnswerError(
             f"read_state answered {vector.dtype} of shape {vector.shape}: it must answer a vector of numbers (d,)."

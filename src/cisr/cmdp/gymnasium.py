@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from cisr.cmdp import rules
-from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step, concerns_all
+from cisr.cmdp.answers import Answers, checked_flag, checked_reward, checked_state, checked_step, concerns_all, copied
 from cisr.cmdp.memory import Memory
 from cisr.cmdp.questions import Questions
 from cisr.cmdp.rules import Judged, Ride, Step, Terms
@@ -80,15 +80,15 @@ class InducedCMDPs:
         if seed is not None:
             self._uniforms[k] = np.random.default_rng(derive_seed(seed, "uniforms"))
         observation, info = self.envs[k].reset(seed=seed, options=options)
-        self.infos[k] = info
+        self.infos[k] = copied(info)
         self._observations[k] = self._answers.observation(observation, "The environment's reset")
         if self._answers.not_finite(self._observations[k][None]):
             raise AnswerError("The environment's reset answered an observation that is not finite.")
-        state = np.array(checked_state(self.task.read_state(self.envs[k])))
+        state = checked_state(self.task.read_state(self.envs[k]))
         self._memory.begin(k, state, self._observations[k])
         for entry in self._account:
             entry[k] = 0
-        return self._observations[k], info
+        return self._observations[k].copy(), self.infos[k]
 
     @property
     def counts(self) -> np.ndarray:
@@ -154,14 +154,16 @@ class InducedCMDPs:
         read_state, answers = self.task.read_state, self._answers
         n = len(self.envs)
         rewards, terminated, cut_off, moved = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
-        chosen = actions.tolist() if actions.ndim == 1 else actions  # Discrete spaces check Python's integers faster
+        # Discrete spaces check Python's integers faster; vectors are copies, which environments may clip in place.
+        chosen = actions.tolist() if actions.ndim == 1 else actions.copy()
         for k in who:
             if k in self._left_out:
                 continue
             self._on_ask(k)
             env = self.envs[k]
             try:
-                observation, given, over, limit, self.infos[k] = checked_step(env.step(chosen[k]))
+                observation, given, over, limit, told = checked_step(env.step(chosen[k]))
+                self.infos[k] = copied(told)
                 seen = answers.observation(observation, "The environment's step")
                 reward = checked_reward(given)
                 ended, late = checked_flag(over, "terminated"), checked_flag(limit, "truncated")
@@ -265,7 +267,8 @@ class InducedCMDPs:
         env, place = self.envs[k], None if self._memory.saves(k) else self.task.place
         who = f"`{'place' if place else 'restore'}` of task '{self.task.name}'"
         seen = place(env, state.copy()) if place else self._memory.restore(k)
-        observation = self._answers.observation(seen, who)
+        as_seen_then = seen is None and not place
+        observation = self._memory.seen(k) if as_seen_then else self._answers.observation(seen, who)
         now = checked_state(self.task.read_state(env), like=state)
         if not np.allclose(now, state, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             raise AnswerError(f"{who} was asked for the state {state.tolist()} and led to {now.tolist()}.")

@@ -65,11 +65,14 @@ class Memory:
         return self.states[k][-1]
 
     def restore(self, k: int) -> Any:
-        """Put environment k back to the newest state; returns the observation there."""
-        way, (what, observation) = self._ways[k], self._saved[k][-1]
+        """Put environment k back to the newest state; returns what `restore` answers."""
+        way = self._ways[k]
         assert way is not None
-        seen = way.restore(self._envs[k], what)
-        return observation if seen is None else seen
+        return way.restore(self._envs[k], self._saved[k][-1].what)
+
+    def seen(self, k: int) -> np.ndarray:
+        """What was seen in the newest state of environment k, where it was saved."""
+        return self._saved[k][-1].observation
 
     def history(self, k: int, n: int) -> np.ndarray:
         """The last n states (n, d), padded with the first."""

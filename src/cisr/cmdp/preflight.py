@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 
 from cisr.cmdp.answers import Answers, checked_state
+from cisr.cmdp.copies import misgoing
 from cisr.cmdp.memory import way_back
 from cisr.cmdp.questions import Questions
 from cisr.cmdp.saving import Saving
@@ -120,7 +121,7 @@ def check_verdict(who: str, predicate: Any, about: tuple[Any, ...], shape: tuple
 
 def _read(task: Task, env: Any) -> np.ndarray:
     try:
-        return np.array(checked_state(task.read_state(env)))
+        return checked_state(task.read_state(env))
     except AnswerError as error:
         raise TaskError(f"Task '{task.name}': {error}") from error
     except users_errors() as error:
@@ -198,6 +199,12 @@ def _check_restore(task: Task, env: Any, way: Saving, ask: Ask) -> None:
             raise TaskError(f"Task '{task.name}': {error}") from error
         if not np.allclose(_read(task, env), first, rtol=1e-3, atol=1e-3, equal_nan=True):
             raise TaskError(f"{asked} left it where it was, or led elsewhere. {mend}")
+    if way.exact and (difference := misgoing(task, env, way, ask)):
+        raise TaskError(
+            f"Task '{task.name}': its environment was put back by a copy and did not go on as it had before: "
+            f"{difference}. Something in it is not copied, such as a simulator's own memory, an open handle or a "
+            f"global: give the task save(env) and restore(env, saved), see `cisr.saving`."
+        )
 
 
 def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray) -> None:

@@ -1,15 +1,16 @@
 """How an environment is remembered and put back, through any chain of wrappers.
 
-A copy holds the attributes of every layer, wrappers and core, and is put back *in place*: whoever holds the environment
-still does. Three things are not copied but shared, so that they go on as they are: random generators (a student that
-was put back would meet the same luck for ever), what draws, and functions, classes and spaces, which do not change. The
-counter of a `TimeLimit` is not put back either: the clock runs on through rescues.
+A copy holds the attributes of every layer, wrappers and core, those in `__slots__` too, and is put back *in place*:
+whoever holds the environment still does. Three things are not copied but shared, so that they go on as they are: random
+generators (a student that was put back would meet the same luck for ever), what draws, and functions, classes and
+spaces, which do not change. The counter of a `TimeLimit` is not put back either: the clock runs on through rescues.
 
 Some environments keep what cannot be copied, or need not be: `SAVINGS` knows how Gymnasium's own are remembered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import pickle
@@ -52,11 +53,14 @@ class Saving(NamedTuple):
     save: Callable[[Env], Any]
     restore: Callable[[Env, Any], Any]
     """Answers None: what is seen is what was seen when it was saved."""
+    exact: bool = False
+    """Whether what follows is what would have followed with the same random numbers, up to rounding."""
 
 
 class Snapshot(NamedTuple):
     copied: bytes
     shared: list[Any]
+    """What is not copied but shared, at any depth: random generators among it."""
     core: Any
 
 
@@ -66,6 +70,32 @@ def layers(env: Any) -> Iterator[Any]:
         yield env
         env = env.env
     yield env
+
+
+def _slots(layer: Any) -> list[types.MemberDescriptorType]:
+    """Where a layer keeps its attributes that are not in its dictionary."""
+    classes = [vars(cls) for cls in type(layer).__mro__ if "__slots__" in vars(cls)]
+    return [slot for cls in classes for slot in cls.values() if isinstance(slot, types.MemberDescriptorType)]
+
+
+def _attributes(layer: Any) -> tuple[dict[str, Any], dict[int, Any]]:
+    """Those by name, and those in slots by number, without slots that are empty."""
+    filled: dict[int, Any] = {}
+    for k, slot in enumerate(_slots(layer)):
+        with contextlib.suppress(AttributeError):
+            filled[k] = slot.__get__(layer)
+    return dict(vars(layer)), filled
+
+
+def _put_back(layer: Any, by_name: dict[str, Any], by_slot: dict[int, Any]) -> None:
+    vars(layer).clear()
+    vars(layer).update(by_name)
+    for k, slot in enumerate(_slots(layer)):
+        if k in by_slot:
+            slot.__set__(layer, by_slot[k])
+        else:
+            with contextlib.suppress(AttributeError):
+                slot.__delete__(layer)
 
 
 class _Pickler(pickle.Pickler):
@@ -115,14 +145,15 @@ class _Core(NamedTuple):
     left_alone: tuple[str, ...] = ()
     save: Callable[[Any], Any] = lambda core: None
     restore: Callable[[Any, Any], None] = lambda core, saved: None
+    exact: bool = True
 
 
 def _saving(special: _Core) -> Saving:
     def save(env: Env) -> Snapshot:
         around = list(layers(env))
-        attributes = [dict(vars(layer)) for layer in around]
+        attributes = [_attributes(layer) for layer in around]
         for name in special.left_alone:
-            attributes[-1].pop(name, None)
+            attributes[-1][0].pop(name, None)
         file = io.BytesIO()
         pickler = _Pickler(file, around)
         try:
@@ -137,15 +168,14 @@ def _saving(special: _Core) -> Saving:
     def restore(env: Env, saved: Snapshot) -> None:
         *around, core = layers(env)
         attributes = _Unpickler(saved).load()
-        attributes[-1] |= {name: vars(core)[name] for name in special.left_alone if name in vars(core)}
-        for layer, then in zip((*around, core), attributes, strict=True):
+        attributes[-1][0].update({name: vars(core)[name] for name in special.left_alone if name in vars(core)})
+        for layer, (by_name, by_slot) in zip((*around, core), attributes, strict=True):
             if isinstance(layer, gymnasium.wrappers.TimeLimit):
-                then["_elapsed_steps"] = layer._elapsed_steps
-            vars(layer).clear()
-            vars(layer).update(then)
+                by_name["_elapsed_steps"] = layer._elapsed_steps
+            _put_back(layer, by_name, by_slot)
         special.restore(core, saved.core)
 
-    return Saving(save, restore)
+    return Saving(save, restore, special.exact)
 
 
 def _mujoco_state(core: Any) -> np.ndarray:
@@ -192,6 +222,7 @@ lander = _saving(
         ("world", "lander", "legs", "moon", "particles", "drawlist", "contactListener_keepref"),
         _lander_bodies,
         _to_lander_bodies,
+        exact=False,
     )
 )
 """Box2D's lunar lander: hull and legs."""

@@ -34,8 +34,9 @@ class GymnaxEnv:
     """Such an environment as `Task.jax_env` has it; `task(…)` makes a task of it, with the same one on the host.
 
     `vector` names the fields of its state that triggers, dangers and resets see, in that order: together they must be
-    enough to put the environment back where it was. What its `step_env` calls done ends episodes as terminal; time
-    limits are the task's own (`horizon`), so let the environment's be longer.
+    enough to put the environment back where it was. They become numbers of one type, which must hold each of them
+    exactly: whole numbers of 32 bits do not stand beside single precision. What its `step_env` calls done ends episodes
+    as terminal; time limits are the task's own (`horizon`), so let the environment's be longer.
 
     >>> task = GymnaxEnv(MyEnv(), vector=("x", "velocity")).task(name="mine", danger=…, …)  # doctest: +SKIP
     """
@@ -57,9 +58,19 @@ class GymnaxEnv:
             )
         self._shapes = [getattr(state, name).shape for name in self._vector]
         self._types = [getattr(state, name).dtype for name in self._vector]
+        self._check_exact(jax.eval_shape(self.state_vector, state).dtype)
         self._observe = _observer(env)
         self.observation_space, self.observation = _seen(env, self._observe, state, self.params)
         self.action_space, self.n_actions = _acted(env, self.params)
+
+    def _check_exact(self, common: Any) -> None:
+        for name, kind in zip(self._vector, self._types, strict=True):
+            if not _holds(common, kind):
+                raise ConfigError(
+                    f"The state vector of {type(self._env).__name__} becomes {common}, which does not hold every "
+                    f"number of '{name}' ({kind}) exactly: keep '{name}' in the state as int16 or as {common}, or "
+                    f"leave it out of the vector."
+                )
 
     def reset_env(self, u: Array, params: Any) -> Any:
         return _over(u.ndim - 1, lambda one: self._env.reset_env(_key(one), params)[1])(u)
@@ -146,6 +157,17 @@ class HostEnv(gymnasium.Env[Any, Any]):
 
     def _seen(self) -> np.ndarray:
         return np.asarray(self._jax_env.get_obs(self.state, self._jax_env.params))
+
+
+def _holds(common: Any, kind: Any) -> bool:
+    """Whether one type holds every number of another exactly."""
+    if not jnp.issubdtype(kind, jnp.integer):
+        return True  # truth values, and floats, which are never put into smaller ones
+    ends = np.iinfo(kind)
+    if jnp.issubdtype(common, jnp.integer):
+        return bool(np.iinfo(common).min <= ends.min and ends.max <= np.iinfo(common).max)
+    digits = jnp.finfo(common).nmant + 1  # type: ignore[no-untyped-call]
+    return bool(max(-ends.min, ends.max) <= 2**digits)
 
 
 def _as_kind(numbers: Array, kind: Any) -> Array:
