@@ -26,8 +26,10 @@ from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
 if GYMNASIUM:  # finite tasks are audited without
-    from cisr.auditing.contracts import ContractViolation, check_task
+    from cisr.auditing.contracts import ContractViolation, examine
+    from cisr.auditing.own_play import OwnPlay, failures_seen
 if TYPE_CHECKING:
+    from cisr.auditing.agreement import PlayedEpisode
     from cisr.auditing.counterexample import Counterexample
     from cisr.auditing.falsification import Falsification
     from cisr.auditing.play import Script
@@ -52,10 +54,21 @@ class Verdict:
     reason: str
     eventual: EventualSafety
     falsification: Falsification | None = None
+    own_play: OwnPlay | None = None
+    """Failures in what the audit played to check promises."""
+    reaches_goal: bool | None = None
+    """Whether any policy whatsoever succeeds under it, its tolerances ignored. None: not known."""
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
+        own = self.own_play.counterexample if self.own_play else None
+        attacked = self.falsification.counterexamples if self.falsification else ()
+        return (*attacked, *([] if own is None else [own]))
 
     def to_json(self) -> dict[str, Any]:
         attacked = None if self.falsification is None else self.falsification.to_json()
-        return vars(self) | {"eventual": asdict(self.eventual), "falsification": attacked}
+        own_play = None if self.own_play is None else self.own_play.to_json()
+        return vars(self) | {"eventual": asdict(self.eventual), "falsification": attacked, "own_play": own_play}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +96,7 @@ class AuditReport:
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:
-        return tuple(c for v in self.verdicts if v.falsification for c in v.falsification.counterexamples)
+        return tuple(example for verdict in self.verdicts for example in verdict.counterexamples)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -182,12 +195,14 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     missing = _missing(task)
     playable = not missing
     notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
-    broken = check_task(task) if playable else ()
+    broken, episodes = examine(task) if playable else ((), ())
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
     if broken:  # what is proven is proven of code that keeps its promises
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
+    if episodes:
+        verdicts = [_held_against_play(task, verdict, episodes) for verdict in verdicts]
     return AuditReport(
         task=task.name,
         scale=task.training.scale,
@@ -214,11 +229,26 @@ def _missing(task: Task) -> str:
 def _withdrawn(verdict: Verdict) -> Verdict:
     """A verdict on a task that breaks a promise: failures that were found stay, guarantees do not."""
     reason = "The task's code breaks a promise: mend it and audit again."
+    verdict = replace(verdict, reaches_goal=None)
     if verdict.status == "certified":
         verdict = replace(verdict, status="not audited", reason=reason)
     if verdict.eventual.given:
         verdict = replace(verdict, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
     return verdict
+
+
+def _held_against_play(task: Task, verdict: Verdict, episodes: Sequence[PlayedEpisode]) -> Verdict:
+    """A verdict once the audit's own play is looked at: a failure refutes it, whatever was proven of a model."""
+    if not verdict.counts or verdict.status == "refuted":
+        return verdict
+    if (seen := failures_seen(task, verdict.name, episodes)) is None:
+        return verdict
+    proven = " A model says that no policy can fail: the task's code departs from it." * (verdict.status == "certified")
+    refuted = replace(verdict, status="refuted", reason=f"{seen}.{proven}", own_play=seen)
+    if not proven or not verdict.eventual.given:
+        return refuted
+    reason = "Episodes failed that the model rules out: nothing follows from it."
+    return replace(refuted, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
 
 
 def _verdict(
@@ -231,7 +261,8 @@ def _verdict(
     if exact is not None and exact[name].learning.status != "undecided":
         learning = exact[name].learning
         status: Status = "certified" if learning.status == "certified" else "refuted"
-        return Verdict(**known | {"eventual": exact[name].eventual}, status=status, reason=learning.reason)
+        proven = {"eventual": exact[name].eventual, "reaches_goal": exact[name].reaches_goal}
+        return Verdict(**known | proven, status=status, reason=learning.reason)
     searchable = task.jax_env is not None and attack["budget"] is not None and attack.get("backend") != "gymnasium"
     if not playable and not searchable:
         reason = "Not decided exactly, and without Gymnasium's environment nothing can be attacked."
