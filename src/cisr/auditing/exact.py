@@ -37,7 +37,7 @@ class InterventionAudit:
     numbers_note: str
     """Why there are no numbers, where there are none."""
     reaches_goal: bool | None
-    """Whether any policy whatsoever succeeds in M_i, its tolerances ignored. None: rescues are beyond a finite graph."""
+    """Whether any policy succeeds in M_i, its tolerances ignored. None: rescues are beyond a finite graph."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
 from cisr.auditing.exact import ExactAudit, exact_audit
@@ -40,6 +40,7 @@ SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Attackers may be trained on an accelerator of which this process has some memory too."""
 QUICK_EPISODES = 20
 """Episodes of each attacker, at least, that a quick audit has time for."""
+QUICK_ATTACK: dict[str, Any] = {"budget": None, "built_in": ("random", "sticky")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +112,14 @@ class AuditReport:
         }
 
 
+class QuickAudit(NamedTuple):
+    """A quick audit for a store: verdicts and promises as JSON."""
+
+    found: dict[str, Any]
+    kept: bool
+    """Whether the store holds it already."""
+
+
 def keep_quick_audit(
     task: Task,
     store: Store,
@@ -121,13 +130,36 @@ def keep_quick_audit(
 ) -> dict[str, Any]:
     """The quick audit of a store's task: verdicts and promises as JSON. What the store holds of the very same task is
     not made again."""
-    rehearse(task, n_workers, step_timeout)
+    known = quick_audit_for(task, store, callback, n_workers=n_workers, step_timeout=step_timeout)
+    assert known is not None
+    if not known.kept:
+        store.keep_audit(known.found)
+    return known.found
+
+
+def quick_audit_for(
+    task: Task,
+    store: Store,
+    callback: Callback = ignore,
+    *,
+    attacks: bool = True,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> QuickAudit | None:
+    """What the store holds of the very same task, else a new one, which is the caller's to keep once the store is known
+    to be of this task. Without `attacks` None of a task that has no model."""
+    how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout}
+    rehearse(task, **how)
     kept, of = store.audit(), audited(task)
-    if kept is None or kept.get("of") != of:
-        told = quick_audit(task, callback, n_workers=n_workers, step_timeout=step_timeout).to_json()
-        kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
-        store.keep_audit(kept)
-    return kept
+    if kept is not None and kept.get("of") == of:
+        return QuickAudit(kept, True)
+    play = _audit if attacks else _audit_if_finite
+    report: AuditReport | None = play_apart(play, task, None, QUICK_ATTACK, listen=callback, **how)
+    if report is None:
+        return None
+    told = report.to_json()
+    found = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
+    return QuickAudit(found, False)
 
 
 @interrupts_told_apart()
@@ -180,9 +212,8 @@ def quick_audit(
 
     In this process, unless `n_workers` says otherwise.
     """
-    attack = {"budget": None, "built_in": ("random", "sticky")}
     how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout, "listen": callback}
-    found: AuditReport = play_apart(_audit, task, None, attack, **how)
+    found: AuditReport = play_apart(_audit, task, None, QUICK_ATTACK, **how)
     return found
 
 
@@ -212,6 +243,14 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
         promises_checked=playable,
         notes=tuple(notes),
     )
+
+
+def _audit_if_finite(
+    task: Task, names: Sequence[str] | None, attack: dict[str, Any], callback: Callback
+) -> AuditReport | None:
+    if (_missing(task) and task.model is None) or model_of(task) is None:
+        return None
+    return _audit(task, names, attack, callback)
 
 
 def _missing(task: Task) -> str:
