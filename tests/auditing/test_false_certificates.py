@@ -16,6 +16,7 @@ from cisr import (
     InducedCMDP,
     Intervention,
     NobodyFinished,
+    Override,
     Place,
     Rewind,
     Store,
@@ -26,6 +27,7 @@ from cisr import (
     get_task,
 )
 from cisr.auditing import quick_audit
+from cisr.auditing.counterexample import replay
 from cisr.cmdp.finite import model_of
 from cisr.core.model import FiniteModel
 from cisr.testing import check_task
@@ -242,6 +244,41 @@ def test_an_environment_that_changes_with_its_own_age_is_found():
             return self.x, reward, terminated, False, {}
 
     assert not certified(task(walk(4, 2), env=Old))
+
+
+def wrapping(**changes):
+    """A veto at the edge that wraps around for the bytes of the environment, and not for the model's whole numbers."""
+    moves = walk(6, 5)
+    veto = Intervention(
+        name="I",
+        trigger=lambda s, a: (abs(s[..., 0] - s[..., 1]) <= 1) & (a == 1),
+        reset=Override(lambda s, a: 0 * a),
+        tau=0.0,
+    )
+    fields = {
+        "interventions": (veto,),
+        "read_state": lambda env: np.array([env.unwrapped.x, 5], np.uint8),
+        "model": lambda: model(moves, states=np.array([[s, 5] for s in range(6)])),
+        "danger": 5,
+    }
+    return task(moves, **(fields | changes))
+
+
+def test_a_failure_in_the_audits_own_play_refutes_what_a_model_proves_and_is_shown():
+    report = quick_audit(wrapping())
+    verdict = report["I"]
+    assert verdict.status == "refuted" and report.refuted and not verdict.eventual.given
+    seen = verdict.own_play
+    assert seen.failures > 0 and seen.danger == "failure" and seen.start == (0, 5)
+    assert sum(2 * action - 1 for action in seen.actions[-5:]) == 5 and seen.states[-1] == (5, 5)
+    assert "episodes that the audit played under it failed, the first from start [0., 5.]" in verdict.reason
+    assert verdict.to_json()["own_play"]["actions"] == seen.actions
+    (example,) = report.counterexamples
+    assert replay(wrapping(), example)
+
+
+def test_an_honest_veto_stays_certified():
+    assert certified(wrapping(read_state=lambda env: np.array([env.unwrapped.x, 5])))
 
 
 def test_a_step_that_goes_by_the_name_of_gymnasiums_is_not_gymnasiums():

@@ -221,18 +221,18 @@ def test_a_deterministic_student_is_deployed_by_its_most_likely_actions(backend,
 # What evaluations cost
 
 
-def test_failures_and_rescues_of_evaluations_are_training_s(backend):
+def test_failures_of_evaluations_are_counted_apart_from_those_of_training(backend):
     tried = unit(2, deployment(failures=3, rescues=5), failures=10, rescues=20)
-    assert transcript(unit(1, failures=1, rescues=2), tried).training_failures == 14
-    assert transcript(unit(1, failures=1, rescues=2), tried).rescues == 27
+    student = transcript(unit(1, failures=1, rescues=2), tried)
+    assert (student.training_failures, student.safe_evaluation_failures, student.rescues) == (11, 3, 27)
+    assert transcript(unit(1)).safe_evaluation_failures == 0
     interventions = (*tiny.compiled.interventions, IDLE)
     task = dataclasses.replace(tiny.compiled, interventions=interventions, safe_evaluation="idle")
-    task = task.with_training(student=SEVERAL)
-    (student,) = compare(
-        task, {"SR1": Fixed("SR1")}, n_students=1, execution=Execution(backend=backend, n_workers=0)
-    ).transcripts["SR1"]
-    assert sum(unit.failures for unit in student.units) == 0
-    assert student.training_failures == sum(unit.evaluation.failures for unit in student.units[1:]) > 0
+    checkpoints, _ = taught(backend, batch(SEVERAL), task)
+    students = [transcript(*(checkpoint.records[k].log for checkpoint in checkpoints)) for k in range(4)]
+    assert {student.training_failures for student in students} == {0}
+    in_m0 = [sum(unit.evaluation.failures for unit in student.units[1:]) for student in students]
+    assert [student.safe_evaluation_failures for student in students] == in_m0 and sum(in_m0) > 0
 
 
 class Fragile(gym.Wrapper):

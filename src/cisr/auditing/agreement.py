@@ -43,6 +43,11 @@ class PlayedEpisode(NamedTuple):
     """Whether the environment itself cut it off after the last step."""
     horizon: int
     """After how many steps play itself cuts episodes off."""
+    intervention: str = "none"
+    actions: tuple[Any, ...] = ()
+    """Those of the student, which an override may have replaced."""
+    danger: str | None = None
+    """The danger that ended it, or None."""
 
 
 class Disagreement(NamedTuple):

@@ -6,13 +6,14 @@ that random play meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.auditing.agreement import disagreement, predicates
+from cisr.auditing.agreement import PlayedEpisode, disagreement, predicates
 from cisr.auditing.excursions import N_STEPS_OLDEST
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
@@ -53,6 +54,14 @@ class ContractViolation:
     __repr__ = __str__  # what `assert not check_task(task)` shows
 
 
+class Examined(NamedTuple):
+    """What was seen of a task's code."""
+
+    broken: tuple[ContractViolation, ...]
+    episodes: tuple[PlayedEpisode, ...]
+    """Those that were played as training plays, under every intervention."""
+
+
 @interrupts_told_apart()
 def check_task(
     task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4
@@ -76,8 +85,13 @@ def check_task(
     - nothing else moves the environment: neither reading its state nor another environment's steps.
     """
     check_task_given(task)
-    seed, n_steps = check_seed(seed), check_whole("The number of steps", n_steps)
+    return examine(task, check_seed(seed), check_whole("The number of steps", n_steps), tolerance).broken
+
+
+def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> Examined:
+    """The promises that a task breaks, and the episodes that were played on the way."""
     found: dict[str, ContractViolation] = {}
+    episodes: Sequence[PlayedEpisode] = ()
     try:
         modelled = model_of(task) is not None
         with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, modelled=modelled) as trials:
@@ -86,9 +100,11 @@ def check_task(
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
                     break
+            with suppress(*users_errors()):  # where a promise is broken, play may raise
+                episodes = trials.seen.episodes
     except users_errors() as error:
         found["the environment"] = _broken("the environment", _raised(error))
-    return tuple(found.values())
+    return Examined(tuple(found.values()), tuple(episodes))
 
 
 def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:

@@ -14,6 +14,7 @@ from cisr.auditing.numbers import (
     task_numbers,
     too_large,
 )
+from cisr.auditing.reachability import succeeds
 from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
 from cisr.cmdp.finite import induce, judge, model_of
 from cisr.cmdp.induced import JudgedModel
@@ -35,6 +36,8 @@ class InterventionAudit:
     numbers: InterventionNumbers | None
     numbers_note: str
     """Why there are no numbers, where there are none."""
+    reaches_goal: bool | None
+    """Whether any policy succeeds in M_i, its tolerances ignored. None: rescues are beyond a finite graph."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,6 +110,7 @@ def exact_audit(
                 eventual=eventual,
                 numbers=own,
                 numbers_note=note,
+                reaches_goal=None if induced.unmodelled else succeeds(induced),
             )
         )
     return ExactAudit(

@@ -11,6 +11,7 @@ import numpy as np
 
 from cisr.auditing.agreement import PlayedEpisode, PlayedMove
 from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
+from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.core.intervention import Intervention
 from cisr.core.seeding import derive_seed
@@ -63,10 +64,12 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
     observation, _ = cmdp.restart(0)
     start = state = np.array(task.read_state(env))
     steps: list[PlayedMove] = []
+    actions: list[Any] = []
     driven = 0
     while True:
-        action = player.act(observation, state)
-        step = cmdp.step(np.asarray(action)[None])
+        action = np.asarray(player.act(observation, state))
+        actions.append(action.tolist())
+        step = cmdp.step(action[None])
         seen = cmdp.transition.move
         done = seen.action[0].tolist()  # an override's where it acted instead
         move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]), done)
@@ -75,4 +78,14 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
         observation, state = cmdp.observations[0], np.array(task.read_state(env))
         if step.terminated[0] or step.truncated[0]:
             cut_off = bool(step.truncated[0]) and len(steps) + driven < horizon
-            return PlayedEpisode(start=start, steps=steps, driven=driven, cut_off=cut_off, horizon=horizon)
+            outcome = task.outcomes[outcome_of(step.outcomes[0])]
+            return PlayedEpisode(
+                start=start,
+                steps=steps,
+                driven=driven,
+                cut_off=cut_off,
+                horizon=horizon,
+                intervention=intervention.name,
+                actions=tuple(actions),
+                danger=outcome if outcome in task.dangers else None,
+            )

@@ -51,6 +51,26 @@ def explore(induced: Induced) -> Reach:
     return Reach(depth=depth, parent=parent)
 
 
+def succeeds(induced: Induced) -> bool:
+    """Whether some policy comes to a success in M_i, however rarely. A time limit ends an episode as well, so where
+    getting to the horizon is a success, states are followed to it."""
+    model, judged = induced.model, induced.judged
+    good = judged.succeeded & ~induced.failed & ~induced.driven
+    ends = good & judged.over
+    goes_on = induced.lands != NOWHERE
+    stands = judged.starts
+    for _ in range(judged.horizon - 1):
+        moves = stands[model.source]
+        if (ends & moves).any():
+            return True
+        reached = np.zeros(model.n_states, bool)
+        reached[induced.lands[goes_on & moves]] = True
+        if (reached == stands).all():
+            break
+        stands = reached
+    return bool((good & stands[model.source] & (judged.over | goes_on)).any())
+
+
 def failing_moves(induced: Induced, reach: Reach) -> np.ndarray:
     """Numbers of the failures that can happen in M_i, the soonest first, of these the likeliest."""
     model = induced.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cisr.auditing.arguments import check_attackers, check_budget, check_confidence
 from cisr.auditing.exact import ExactAudit, exact_audit
@@ -26,8 +26,10 @@ from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
 if GYMNASIUM:  # finite tasks are audited without
-    from cisr.auditing.contracts import NOT_FOUND, ContractViolation, check_task
+    from cisr.auditing.contracts import NOT_FOUND, ContractViolation, examine
+    from cisr.auditing.own_play import OwnPlay, failures_seen
 if TYPE_CHECKING:
+    from cisr.auditing.agreement import PlayedEpisode
     from cisr.auditing.counterexample import Counterexample
     from cisr.auditing.falsification import Falsification
     from cisr.auditing.play import Script
@@ -38,6 +40,7 @@ SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Attackers may be trained on an accelerator of which this process has some memory too."""
 QUICK_EPISODES = 20
 """Episodes of each attacker, at least, that a quick audit has time for."""
+QUICK_ATTACK: dict[str, Any] = {"budget": None, "built_in": ("random", "sticky")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +55,21 @@ class Verdict:
     reason: str
     eventual: EventualSafety
     falsification: Falsification | None = None
+    own_play: OwnPlay | None = None
+    """Failures in what the audit played to check promises."""
+    reaches_goal: bool | None = None
+    """Whether any policy whatsoever succeeds under it, its tolerances ignored. None: not known."""
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
+        own = self.own_play.counterexample if self.own_play else None
+        attacked = self.falsification.counterexamples if self.falsification else ()
+        return (*attacked, *([] if own is None else [own]))
 
     def to_json(self) -> dict[str, Any]:
         attacked = None if self.falsification is None else self.falsification.to_json()
-        return vars(self) | {"eventual": asdict(self.eventual), "falsification": attacked}
+        own_play = None if self.own_play is None else self.own_play.to_json()
+        return vars(self) | {"eventual": asdict(self.eventual), "falsification": attacked, "own_play": own_play}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +97,7 @@ class AuditReport:
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:
-        return tuple(c for v in self.verdicts if v.falsification for c in v.falsification.counterexamples)
+        return tuple(example for verdict in self.verdicts for example in verdict.counterexamples)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -98,6 +112,14 @@ class AuditReport:
         }
 
 
+class QuickAudit(NamedTuple):
+    """A quick audit for a store: verdicts and promises as JSON."""
+
+    found: dict[str, Any]
+    kept: bool
+    """Whether the store holds it already."""
+
+
 def keep_quick_audit(
     task: Task,
     store: Store,
@@ -108,13 +130,36 @@ def keep_quick_audit(
 ) -> dict[str, Any]:
     """The quick audit of a store's task: verdicts and promises as JSON. What the store holds of the very same task is
     not made again."""
-    rehearse(task, n_workers, step_timeout)
+    known = quick_audit_for(task, store, callback, n_workers=n_workers, step_timeout=step_timeout)
+    assert known is not None
+    if not known.kept:
+        store.keep_audit(known.found)
+    return known.found
+
+
+def quick_audit_for(
+    task: Task,
+    store: Store,
+    callback: Callback = ignore,
+    *,
+    attacks: bool = True,
+    n_workers: int | None = 0,
+    step_timeout: float = STEP_TIMEOUT,
+) -> QuickAudit | None:
+    """What the store holds of the very same task, else a new one, which is the caller's to keep once the store is known
+    to be of this task. Without `attacks` None of a task that has no model."""
+    how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout}
+    rehearse(task, **how)
     kept, of = store.audit(), audited(task)
-    if kept is None or kept.get("of") != of:
-        told = quick_audit(task, callback, n_workers=n_workers, step_timeout=step_timeout).to_json()
-        kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
-        store.keep_audit(kept)
-    return kept
+    if kept is not None and kept.get("of") == of:
+        return QuickAudit(kept, True)
+    play = _audit if attacks else _audit_if_finite
+    report: AuditReport | None = play_apart(play, task, None, QUICK_ATTACK, listen=callback, **how)
+    if report is None:
+        return None
+    told = report.to_json()
+    found = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
+    return QuickAudit(found, False)
 
 
 @interrupts_told_apart()
@@ -167,9 +212,8 @@ def quick_audit(
 
     In this process, unless `n_workers` says otherwise.
     """
-    attack = {"budget": None, "built_in": ("random", "sticky")}
     how: dict[str, Any] = {"n_workers": n_workers, "step_timeout": step_timeout, "listen": callback}
-    found: AuditReport = play_apart(_audit, task, None, attack, **how)
+    found: AuditReport = play_apart(_audit, task, None, QUICK_ATTACK, **how)
     return found
 
 
@@ -182,12 +226,14 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     missing = _missing(task)
     playable = not missing
     notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
-    broken = check_task(task) if playable else ()
+    broken, episodes = examine(task) if playable else ((), ())
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
     if broken:  # what is proven is proven of code that keeps its promises
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
+    if episodes:
+        verdicts = [_held_against_play(task, verdict, episodes) for verdict in verdicts]
     if playable and any(verdict.status == "certified" for verdict in verdicts):
         notes.append(NOT_FOUND)
     return AuditReport(
@@ -199,6 +245,14 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
         promises_checked=playable,
         notes=tuple(notes),
     )
+
+
+def _audit_if_finite(
+    task: Task, names: Sequence[str] | None, attack: dict[str, Any], callback: Callback
+) -> AuditReport | None:
+    if (_missing(task) and task.model is None) or model_of(task) is None:
+        return None
+    return _audit(task, names, attack, callback)
 
 
 def _missing(task: Task) -> str:
@@ -216,11 +270,26 @@ def _missing(task: Task) -> str:
 def _withdrawn(verdict: Verdict) -> Verdict:
     """A verdict on a task that breaks a promise: failures that were found stay, guarantees do not."""
     reason = "The task's code breaks a promise: mend it and audit again."
+    verdict = replace(verdict, reaches_goal=None)
     if verdict.status == "certified":
         verdict = replace(verdict, status="not audited", reason=reason)
     if verdict.eventual.given:
         verdict = replace(verdict, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
     return verdict
+
+
+def _held_against_play(task: Task, verdict: Verdict, episodes: Sequence[PlayedEpisode]) -> Verdict:
+    """A verdict once the audit's own play is looked at: a failure refutes it, whatever was proven of a model."""
+    if not verdict.counts or verdict.status == "refuted":
+        return verdict
+    if (seen := failures_seen(task, verdict.name, episodes)) is None:
+        return verdict
+    proven = " A model says that no policy can fail: the task's code departs from it." * (verdict.status == "certified")
+    refuted = replace(verdict, status="refuted", reason=f"{seen}.{proven}", own_play=seen)
+    if not proven or not verdict.eventual.given:
+        return refuted
+    reason = "Episodes failed that the model rules out: nothing follows from it."
+    return replace(refuted, eventual=replace(verdict.eventual, given=False, failure_bound=None, reason=reason))
 
 
 def _verdict(
@@ -233,7 +302,8 @@ def _verdict(
     if exact is not None and exact[name].learning.status != "undecided":
         learning = exact[name].learning
         status: Status = "certified" if learning.status == "certified" else "refuted"
-        return Verdict(**known | {"eventual": exact[name].eventual}, status=status, reason=learning.reason)
+        proven = {"eventual": exact[name].eventual, "reaches_goal": exact[name].reaches_goal}
+        return Verdict(**known | proven, status=status, reason=learning.reason)
     searchable = task.jax_env is not None and attack["budget"] is not None and attack.get("backend") != "gymnasium"
     if not playable and not searchable:
         reason = "Not decided exactly, and without Gymnasium's environment nothing can be attacked."

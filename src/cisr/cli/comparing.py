@@ -13,7 +13,7 @@ import typer
 from cisr.cli import options
 from cisr.cli.console import ago, default_store, err, interruptible, out, perhaps_watched, showing, write_json
 from cisr.cli.naming import parse_curricula
-from cisr.core.callback import told_to
+from cisr.core.callback import ProgressEvent, told_to
 from cisr.core.errors import CisrError
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy
@@ -22,11 +22,13 @@ from cisr.experiments.compare import check_n_students
 from cisr.experiments.compare import compare as run_comparison
 from cisr.experiments.comparison import Comparison, median_student
 from cisr.experiments.differences import Difference
+from cisr.experiments.safe_evaluation import Audited
 from cisr.store import Store
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
 from cisr.training import STEP_TIMEOUT, Execution
 from cisr.training.apart import rehearse
+from cisr.view.audit import in_one_line, withdrawn_lines
 from cisr.view.external_students import students_in
 from cisr.view.figures import check_picture, check_state_plot, learning_figure, students_rescues
 from cisr.view.film import check_film, film
@@ -145,8 +147,9 @@ def compare(
                 fresh=fresh,
                 evaluate_safely=evaluate_safely,
                 deploy_each_unit=deploy_each_unit,
+                audited=True,
                 execution=execution,
-                callback=told_to(meter, board),
+                callback=told_to(_say_what_is_safe, meter, board),
             )
         played = _play(pictures, comparison, task, opened, seed, execution)
     told = _told(comparison, elsewhere, against)
@@ -156,6 +159,11 @@ def compare(
     write_json(json_path, told)
     if played.error is not None:
         raise played.error
+
+
+def _say_what_is_safe(event: ProgressEvent) -> None:
+    if isinstance(event, Audited):
+        out.print(in_one_line(event.found), soft_wrap=True, highlight=False)
 
 
 def _told(comparison: Comparison, elsewhere: dict[str, dict[str, list[float]]], against: Path | None) -> dict[str, Any]:
@@ -210,6 +218,8 @@ def _show(
     labels = list(comparison.transcripts)
     deployed = f"Final policies are deployed {deployed_in_words(comparison.deployed_under)}."
     out.print(on_terminal(comparison_table(comparison.rows), comparison.title, deployed))
+    for line in withdrawn_lines(comparison.withdrawn):
+        out.print(line, soft_wrap=True)
     if len(labels) > 1:
         out.print(on_terminal(differences_table(comparison.differences), f"{labels[0]} against the others"))
     if against is not None:

@@ -27,6 +27,7 @@ from cisr.system.files import check_suffix, check_targets
 from cisr.tasks import get_task, papers_kind
 from cisr.tasks.entry import EXPLORER
 from cisr.training import STEP_TIMEOUT
+from cisr.view.audit import withdrawn_lines
 from cisr.view.figures import learning_figure
 from cisr.view.progress import Meter
 from cisr.view.tables import differences_table, main_table, reproduction_table, ways_table
@@ -199,6 +200,8 @@ def _parts(
 
 
 def _show(result: Reproduction, part: Part, took: str) -> None:
+    for line in withdrawn_lines(result.comparison.withdrawn):
+        out.print(line, soft_wrap=True)
     size = {"repetitions": result.repetitions, "students": result.students}
     table = reproduction_table(result.rows, result.comparison.rows, **size, ours=result.ours)
     out.print(on_terminal(table, result.title))

@@ -18,12 +18,13 @@ from cisr.core.task import Task
 from cisr.curricula import save_policy
 from cisr.experiments.search import random_teacher
 from cisr.experiments.study import Study, StudyResult, TrialProgress
+from cisr.experiments.withdrawal import held_against
 from cisr.store import Store
 from cisr.system.files import check_targets
 from cisr.tasks import get_task, usual_kind
 from cisr.training import STEP_TIMEOUT, Execution
 from cisr.training.finished import check_finished
-from cisr.view.audit import in_one_line
+from cisr.view.audit import in_one_line, withdrawn_lines
 from cisr.view.progress import Meter, counting
 from cisr.view.words import belief_in_words, in_words
 
@@ -126,7 +127,8 @@ def _run(study: Study, store: Store, execution: Execution, board: Callback) -> S
         meter(event)
         board(event)
 
-    study.begin(store)
+    with counting(err, f"Auditing {study.task.name}") as callback:
+        study.begin(store, audited=True, callback=callback)
     out.print(what_is_safe(study.task, store, execution), soft_wrap=True, highlight=False)
     meter.already(store.transcripts("study/"))
     with meter:
@@ -139,9 +141,13 @@ def _show(result: StudyResult, took: str) -> None:
     out.print(f"{tried}; this run took {took}.")
     unknown = f", and those of {result.unknown_failures} students that nobody knows" if result.unknown_failures else ""
     out.print(f"Failures in training, all students together: {result.training_failures:,}{unknown}")
+    if result.safe_evaluation_failures:
+        out.print(f"Failures in M_0, where last policies are tried: {result.safe_evaluation_failures:,}")
     out.print(f"Best curriculum: {in_words(result.best_policy.to_json())}", soft_wrap=True)
     if result.belief is not None:
         out.print(belief_in_words(result.belief), soft_wrap=True)
+    for line in withdrawn_lines(result.withdrawn):
+        out.print(line, soft_wrap=True)
 
 
 def _as_json(result: StudyResult) -> dict[str, Any]:
@@ -151,13 +157,17 @@ def _as_json(result: StudyResult) -> dict[str, Any]:
         "rounds": [{"parameters": t.parameters, "score": t.score, "sem": t.sem} for t in result.trials],
         "training_failures": result.training_failures,
         "unknown_failures": result.unknown_failures,
+        "safe_evaluation_failures": result.safe_evaluation_failures,
         "students": len(result.transcripts),
         "failed_students": len(result.unfinished),
         "guidance": list(result.guidance),
+        "withdrawn": [one.to_json() for one in result.withdrawn],
     }
 
 
 def what_is_safe(task: Task, store: Store, execution: Execution) -> str:
-    """The quick audit, before the first student is trained, in one line."""
+    """The quick audit, before the first student is trained, in one line; of certificates that students of the store
+    have contradicted it says so."""
     with counting(err, f"Auditing {task.name}") as callback:
-        return in_one_line(keep_quick_audit(task, store, callback, **execution.processes))
+        kept = keep_quick_audit(task, store, callback, **execution.processes)
+    return in_one_line(held_against(kept, store.transcripts()))

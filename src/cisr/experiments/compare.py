@@ -15,6 +15,8 @@ from cisr.curricula.base import check_policy
 from cisr.experiments.comparison import Comparison, Kept, comparison_of
 from cisr.experiments.guidance import warn
 from cisr.experiments.playing import keep_trajectories
+from cisr.experiments.safe_evaluation import Audited, settle
+from cisr.experiments.withdrawal import held_against, withdrawn
 from cisr.store import Store, opened
 from cisr.store.runs import begin, deployed, plan_students, set_aside
 from cisr.students.config import Population
@@ -39,6 +41,7 @@ def compare(
     fresh: bool = False,
     evaluate_safely: bool = False,
     deploy_each_unit: bool = False,
+    audited: bool = False,
     execution: Execution = Execution(),
     callback: Callback = ignore,
 ) -> Comparison:
@@ -47,7 +50,7 @@ def compare(
     `student` stands in for the task's own. Students that an error ended are tried again by the next call on the same
     store. `fresh` sets what the store holds of this comparison aside first. `evaluate_safely` deploys final policies in
     M_0 instead of the task itself; `deploy_each_unit` also deploys in the task after each unit, for analysis, which is
-    not safe.
+    not safe. `audited` makes a quick audit of the task first, as the command does, and keeps it in the store.
     """
     check_task_given(task)
     if student is not None:
@@ -66,9 +69,15 @@ def compare(
     students = register(task, curricula, n_students, seed, name)
     rehearse_setup(setup, execution)
     with opened(store) as kept:
+        settled = settle(setup, kept, execution, audited=audited, callback=callback)
+        setup = settled.setup
         if fresh:
             set_aside(kept, name, setup)
         batching = begin(kept, name, setup, deployed(setup, seed), execution)
+        settled.keep_audit(kept)
+        if known := held_against(kept.audit(), kept.transcripts()):
+            callback(Audited(known))
+        warn(settled.said)
         kept.keep_curricula(name, list(curricula))
         plan_students(kept, name, n_students * len(curricula))
         with Classroom(setup, kept, batching=batching, callback=callback, **execution.classroom) as classroom:
@@ -77,8 +86,9 @@ def compare(
         check_finished([transcript for group in groups.values() for transcript in group])
         keep_trajectories(kept, task, groups, seed, setup.evaluate_under, **execution.processes)
         found_in = None if kept.path is None else Kept(kept.path, task)
-    comparison = comparison_of(task, groups, found_in)
-    warn(comparison.guidance)
+        lost = withdrawn(kept.audit(), kept.transcripts())
+    comparison = comparison_of(task, groups, found_in, lost)
+    warn((*comparison.guidance, *map(str, lost)))
     return comparison
 
 

@@ -20,6 +20,7 @@ from cisr.core.task import Task
 from cisr.experiments import guidance
 from cisr.experiments.differences import Difference, against_the_others
 from cisr.experiments.statistics import Estimate, Share, estimate, share
+from cisr.experiments.withdrawal import Withdrawn
 from cisr.store import Store, owner_of
 from cisr.store.load_student import load_student
 from cisr.store.provenance import describe
@@ -60,6 +61,8 @@ class Row:
     """Of those whose failures are known."""
     unknown_failures: int
     """Students of whom nobody knows how often they failed, because they broke."""
+    safe_evaluation_failures: Estimate
+    """In M_0, where last policies were tried before one was handed in; none of them are in training."""
     rescues: Estimate
     driven: Estimate
     """Steps in training that controllers drove."""
@@ -89,6 +92,8 @@ class Comparison:
     transcripts: Mapping[str, tuple[Transcript, ...]]
     guidance: tuple[str, ...] = ()
     """What the task's author should know, see `cisr.experiments.guidance`."""
+    withdrawn: tuple[Withdrawn, ...] = ()
+    """Certificates of the store's audit that its students have contradicted."""
     kept: Kept | None = field(default=None, repr=False, compare=False)
     """None where the store was in memory."""
 
@@ -137,6 +142,7 @@ class Comparison:
             "rows": rows,
             "differences": differences,
             "guidance": list(self.guidance),
+            "withdrawn": [one.to_json() for one in self.withdrawn],
         }
 
 
@@ -145,7 +151,12 @@ def titled(task: str, scale: str, student: str | None) -> str:
     return f"{task} ({scale} scale{f', {student} students' if student else ''})"
 
 
-def comparison_of(task: Task, groups: Mapping[str, tuple[Transcript, ...]], kept: Kept | None = None) -> Comparison:
+def comparison_of(
+    task: Task,
+    groups: Mapping[str, tuple[Transcript, ...]],
+    kept: Kept | None = None,
+    contradicted: tuple[Withdrawn, ...] = (),
+) -> Comparison:
     return Comparison(
         task=task.name,
         scale=task.training.scale,
@@ -153,6 +164,7 @@ def comparison_of(task: Task, groups: Mapping[str, tuple[Transcript, ...]], kept
         rows=summarise_groups(groups),
         transcripts=groups,
         guidance=guidance.of_comparison(groups, describe(task)),
+        withdrawn=contradicted,
         kept=kept,
     )
 
@@ -195,6 +207,7 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
         training_failures=estimate(class_means(over, lambda t: t.training_failures)),
         students_with_failures=counted([n > 0 for n in failures]),
         unknown_failures=len(over) - len(failures),
+        safe_evaluation_failures=estimate(class_means(over, lambda t: t.safe_evaluation_failures)),
         rescues=over_finished(lambda t, d: t.rescues),
         driven=over_finished(lambda t, d: t.driven),
         deployment_failures=over_finished(lambda t, d: d.failures_per_episode, 0, 1),

@@ -22,6 +22,7 @@ from cisr.experiments.statistics import Estimate, estimate
 from cisr.store import Store, owner_of
 from cisr.store.changes import differences
 from cisr.store.provenance import identity
+from cisr.store.runs import M0
 from cisr.students.elsewhere import Elsewhere
 from cisr.students.kinds import with_students
 from cisr.training import (
@@ -129,9 +130,10 @@ def deploy(
     _check_task(store, setup)
     runs, again = store.runs(), dict[str, Transcript]()
     under = {name: str(runs[owner_of(name)].get("deployed under", "none")) for name in before}
-    for where in dict.fromkeys(under.values()):
-        register = _Again(store, {name: t for name, t in before.items() if under[name] == where}, task)
-        there = replace(setup, evaluate_under=where)
+    places = {name: (where, runs[owner_of(name)].get(M0)) for name, where in under.items()}
+    for where, m0 in dict.fromkeys(places.values()):
+        register = _Again(store, {name: t for name, t in before.items() if places[name] == (where, m0)}, task)
+        there = replace(setup, evaluate_under=where, safe_evaluation=m0)
         how = {"batching": execution.batching(setup.backend), "callback": callback, **execution.classroom}
         with Classroom(there, register, **how) as classroom:
             again |= {t.name: t for t in classroom.teach(register.specs(seed))}

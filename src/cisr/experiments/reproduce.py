@@ -27,8 +27,10 @@ from cisr.experiments.differences import Difference
 from cisr.experiments.playing import keep_trajectories
 from cisr.experiments.publications import is_transfer, publication, published_teachers
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row, told_apart
+from cisr.experiments.safe_evaluation import settle
 from cisr.experiments.search import random_teacher
 from cisr.experiments.study import Study, run_together
+from cisr.experiments.withdrawal import withdrawn
 from cisr.store import Store
 from cisr.store.runs import announce_aside, begin, deployed, plan_students
 from cisr.system.interrupts import interrupts_told_apart
@@ -81,6 +83,7 @@ class Reproduction:
             "policies": {kind: [p.to_json() for p in policies] for kind, policies in self.policies.items()},
             "beliefs": [belief and asdict(belief) for belief in self.beliefs],
             "pooled": self.comparison.to_json()["rows"],
+            "withdrawn": [one.to_json() for one in self.comparison.withdrawn],
         }
 
 
@@ -114,7 +117,8 @@ def plan(
         if not is_transfer(task)
     }
     repetitions = [f"evaluation-{k + 1}" for k in range(n_teachers)]
-    setup = make_setup(task, backend=execution.backend, deploy_each_unit=publication(task).deploy_each_unit)
+    asked = make_setup(task, backend=execution.backend, deploy_each_unit=publication(task).deploy_each_unit)
+    setup = settle(asked, store, execution).setup
     for name in repetitions:
         batching = begin(store, name, setup, deployed(setup, seed), execution)
     return Plan(setup, batching, repetitions, studies)
@@ -206,7 +210,12 @@ def _evaluate(
         rows=tuple(reproduced_row(label, each, paper.rows.get(label)) for label, each in groups.items()),
         policies=policies,
         beliefs=beliefs,
-        comparison=comparison_of(task, pooled, None if store.path is None else Kept(store.path, task)),
+        comparison=comparison_of(
+            task,
+            pooled,
+            None if store.path is None else Kept(store.path, task),
+            withdrawn(store.audit(), store.transcripts()),
+        ),
         published=paper,
     )
 

@@ -20,8 +20,10 @@ from cisr.core.training import Teaching
 from cisr.curricula import CurriculumPolicy, Parameters
 from cisr.experiments import guidance
 from cisr.experiments.handing_out import HandsOutTrials
+from cisr.experiments.safe_evaluation import settle
 from cisr.experiments.search import MakeTeacher, default_teacher, policy_at, search_space, usual_score
 from cisr.experiments.trials import Score, Trials
+from cisr.experiments.withdrawal import Withdrawn, withdrawn
 from cisr.store import Store, StoredTrial, opened
 from cisr.store.fingerprint import fingerprint
 from cisr.store.provenance import describe, describe_teacher
@@ -48,6 +50,8 @@ class StudyResult:
     """What the teacher believes of the best policy; None for a teacher that does not know how sure it is."""
     guidance: tuple[str, ...] = ()
     """What the task's author should know, see `cisr.experiments.guidance`."""
+    withdrawn: tuple[Withdrawn, ...] = ()
+    """Certificates of the store's audit that its students have contradicted."""
 
     @property
     def training_failures(self) -> int:
@@ -58,6 +62,11 @@ class StudyResult:
     def unknown_failures(self) -> int:
         """Students of whom nobody knows how often they failed: a process died while it trained them."""
         return sum(transcript.training_failures is None for transcript in self.transcripts)
+
+    @property
+    def safe_evaluation_failures(self) -> int:
+        """In M_0, where last policies were tried before one was handed in: none of them are in training."""
+        return sum(transcript.safe_evaluation_failures or 0 for transcript in self.transcripts)
 
     @property
     def unfinished(self) -> tuple[Transcript, ...]:
@@ -117,7 +126,9 @@ class Study(HandsOutTrials):
         self.n_policies = self._teaching.n_initial + self._teaching.n_rounds
         check_in_all(self._teaching.class_size, self.n_policies, "policies")
         self.score = score or usual_score(task)
-        self.setup = make_setup(task, backend=execution.backend, evaluate_safely=evaluate_safely, observe=observe)
+        self._asked_for = make_setup(task, backend=execution.backend, evaluate_safely=evaluate_safely, observe=observe)
+        self.setup = self._asked_for
+        self.said: tuple[str, ...] = ()
         self._make_teacher = teacher or default_teacher(task)
         self._store = store
         self._execution = execution
@@ -136,17 +147,23 @@ class Study(HandsOutTrials):
         check_callback(callback)
         with opened(self._store) as store:
             (result,) = run_together([self], store, self._execution, callback)
-        guidance.warn(result.guidance)
+        guidance.warn((*result.guidance, *map(str, result.withdrawn)))
         return result
 
-    def begin(self, store: Store) -> Batching:
-        """Make sure that the store's results are of this very study; returns how its students are cut into batches."""
+    def begin(self, store: Store, *, audited: bool = False, callback: Callback = ignore) -> Batching:
+        """Make sure that the store's results are of this very study; returns how its students are cut into batches.
+
+        `audited` makes a quick audit of the task where the store holds none; the callback hears of it.
+        """
         rehearse_setup(self.setup, self._execution)
+        settled = settle(self._asked_for, store, self._execution, audited=audited, callback=callback)
+        self.setup, self.said = settled.setup, settled.said
         self._set_aside(store, self.setup)
         told = sum(trial.told for trial in store.trials(self.name))
         self._check_budget(store, told, "another store, or set the old results aside with --fresh")
         run = self._definition(deployed(self.setup, self.seed)) | {"score": fingerprint(self.score).content}
         batching = begin(store, self.name, self.setup, run, self._execution)
+        settled.keep_audit(store)
         plan_students(store, self.name, self.n_students)
         return batching
 
@@ -195,6 +212,7 @@ class Study(HandsOutTrials):
             transcripts=students,
             belief=belief,
             guidance=guidance.of_study(students, describe(self.task)),
+            withdrawn=withdrawn(store.audit(), store.transcripts()),
         )
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
@@ -261,9 +279,10 @@ def run_together(
     callback: Callback = ignore,
 ) -> list[StudyResult]:
     """Run independent studies of one task side by side: the students of their trials share a classroom."""
-    setup = studies[0].setup
     for study in studies:
         batching = study.begin(store)
+    setup = studies[0].setup
+    guidance.warn([*dict.fromkeys(said for study in studies for said in study.said)])
     results: dict[str, StudyResult] = {}
     running = {study.name: study.algorithm_1(store, callback) for study in studies}
     with Classroom(setup, store, batching=batching, callback=callback, **execution.classroom) as classroom:

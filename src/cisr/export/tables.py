@@ -71,6 +71,7 @@ STUDENTS: dict[str, Kind] = {
     "error": "text",
     "handed_in": "whole",
     "training_failures": "whole",
+    "safe_evaluation_failures": "whole",
     "rescues": "whole",
     "driven": "whole",
 }
@@ -129,6 +130,7 @@ def _students(contents: Contents) -> DataTable:
             "error": t.error,
             "handed_in": t.handed_in,
             "training_failures": t.training_failures,
+            "safe_evaluation_failures": t.safe_evaluation_failures,
             "rescues": t.rescues,
             "driven": t.driven,
         }
@@ -181,8 +183,8 @@ def _comparisons(contents: Contents) -> DataTable:
     records = [*([contents.reproduction.pooled] if contents.reproduction else []), *contents.comparisons]
     columns: dict[str, Kind] = {"comparison": "text", "curriculum": "text"}
     columns |= dict.fromkeys(("students", "finished", "policies", "unknown_failures"), "whole")
-    measures = ("success", "learned", "return", "training_failures", "rescues", "driven", "deployment_failures")
-    for measure in measures:
+    failures = ("training_failures", "safe_evaluation_failures", "deployment_failures")
+    for measure in ("success", "learned", "return", *failures, "rescues", "driven"):
         columns |= {f"{measure}_{part}": "number" for part in ("mean", "sem", "low", "high", "median")}
     for share in ("failed_to_learn", "students_with_failures"):
         columns |= {

@@ -135,6 +135,7 @@ COLUMNS: Mapping[str, Mapping[str, Check]] = {
                 {
                     "seed": whole(0, MAX_SEED),
                     "deployed under": text,
+                    "safe evaluation": text,
                     "deployed each unit": one_of(True, False),
                     "class size": whole(1, MOST_STUDENTS),
                     "initial policies": whole(0, MOST_STUDENTS),

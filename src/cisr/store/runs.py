@@ -61,6 +61,8 @@ def begin(
 
 
 PLANNED = "planned students"
+M0 = "safe evaluation"
+"""What a run calls the M_0 that stands in for its task's."""
 
 
 def plan_students(store: Store, name: str, n: int) -> None:
@@ -98,5 +100,7 @@ def announce_aside(aside: Path | None) -> None:
 
 
 def deployed(setup: TrainingSetup, seed: int) -> dict[str, Any]:
-    """What defines any run: its seed, and where its students are deployed."""
-    return {"seed": seed, "deployed under": setup.evaluate_under, "deployed each unit": setup.deploy_each_unit}
+    """What defines any run: its seed, and where its students are deployed; its M_0 where that is not the task's."""
+    instead = {} if setup.safe_evaluation is None else {M0: setup.safe_evaluation}
+    settings = {"seed": seed, "deployed under": setup.evaluate_under, "deployed each unit": setup.deploy_each_unit}
+    return settings | instead

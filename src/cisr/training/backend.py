@@ -49,7 +49,7 @@ class Backend(ABC, Generic[Learners]):
 
     def __init__(self, setup: TrainingSetup, batch: Batch) -> None:
         self.setup = setup
-        self.task = setup.task
+        self.task = setup.task_met
         self.students = batch.students
         self.errors: list[Breakdown | None] = [None] * len(self.students)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cisr.core.callback import ProgressEvent
+from cisr.core.intervention import NONE
 from cisr.core.task import Task
 from cisr.curricula import CurriculumPolicy, Observation, Stage
 from cisr.students.kinds import AnyStudent
@@ -95,11 +96,6 @@ class UnitLog:
         """With those of the evaluation."""
         return self.driven + (self.evaluation.driven if self.evaluation else 0)
 
-    @property
-    def total_failures(self) -> int | None:
-        """With those of the evaluation: it comes before graduation."""
-        return total([self.failures, *([self.evaluation.failures] if self.evaluation else [])])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
@@ -114,7 +110,8 @@ class Transcript:
     deployment: Deployment | None = None
     error: str | None = None
     failures_when_broken: int | None = 0
-    """Failures in the unit in which an error ended it, which has no record of its own; None: nobody knows."""
+    """Failures in the unit in which an error ended it, which has no record of its own, those in M_0 included; None:
+    nobody knows."""
     fresh_starts: tuple[int, ...] = ()
     """The units that it began with new weights, having started over."""
 
@@ -129,9 +126,14 @@ class Transcript:
 
     @property
     def training_failures(self) -> int | None:
-        """None where nobody knows: the process that trained the student died in the middle of a unit, or a student
-        elsewhere did not tell."""
-        return total([self.failures_when_broken, *(unit.total_failures for unit in self.units)])
+        """Those in M_0 are counted apart. None where nobody knows: the process that trained the student died in the
+        middle of a unit, or a student elsewhere did not tell."""
+        return total([self.failures_when_broken, *(unit.failures for unit in self.units)])
+
+    @property
+    def safe_evaluation_failures(self) -> int | None:
+        """In M_0, where its last policies were tried before one was handed in."""
+        return total([unit.evaluation.failures for unit in self.units if unit.evaluation])
 
     @property
     def rescues(self) -> int | None:
@@ -181,11 +183,22 @@ class TrainingSetup:
     backend: BackendName = "gymnasium"
     evaluate_under: str = "none"
     """Where final policies are deployed: `none` for M, or the task's safe evaluation for M_0."""
+    safe_evaluation: str | None = None
+    """What stands in for the task's safe evaluation where an audit refutes it: another intervention, or `none` where
+    there is no M_0 then. None: the task's own holds."""
     deploy_each_unit: bool = False
     """Also deploy in M after each unit, for analysis; this is not safe."""
     episodes: int | None = None
     """Of a deployment, for each student; None for those that begin within the task's `deployment_steps`."""
     observe: Callable[[UnitLog], Any] = default_observe
+
+    @property
+    def task_met(self) -> Task:
+        """The task as students meet it, with the M_0 that they are really evaluated in."""
+        if self.safe_evaluation is None:
+            return self.task
+        m0 = None if self.safe_evaluation == NONE.name else self.safe_evaluation
+        return replace(self.task, safe_evaluation=m0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from cisr.auditing.exact import ExactAudit
 from cisr.auditing.falsification import no_lower
 from cisr.auditing.report import AuditReport
 from cisr.experiments.guidance import SURVIVING
+from cisr.experiments.withdrawal import Withdrawn
 from cisr.view.terminal import plain_table
 from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
@@ -83,6 +84,11 @@ def search_table(report: AuditReport) -> Table | None:
     return table
 
 
+def withdrawn_lines(lost: Sequence[Withdrawn]) -> list[Text]:
+    """A headline for each certificate that students have contradicted."""
+    return [Text(str(one), "bold red") for one in lost]
+
+
 def candidates_table(candidates: Sequence[Candidate], played: Sequence[Counterexample | None]) -> Table:
     """How many failures of a JAX environment are failures on Gymnasium's."""
     numbers = ("candidates", "failed on Gymnasium's")
@@ -95,10 +101,11 @@ def candidates_table(candidates: Sequence[Candidate], played: Sequence[Counterex
 
 
 def in_one_line(kept: Mapping[str, Any]) -> str:
-    """A quick audit, as a store keeps it, for the start of a training."""
+    """A quick audit, as a store keeps it and students have left of it, for the start of a training."""
     interventions = kept["interventions"]
     words = {
         "certified": "certified, no policy can fail",
+        "withdrawn": "WITHDRAWN, students failed though certified",
         "refuted": "refuted, students can fail",
         "not refuted": "not certified, no failure seen in a little random play",
         "not audited": "not audited",

@@ -193,6 +193,7 @@ def _unit(
     )
     if unit.evaluation is not None:
         hover += f"; tried in M_0: return {unit.evaluation.mean_return:.3g}"
+        hover += f", {several(unit.evaluation.failures, 'failure')}" if unit.evaluation.failures else ""
         hover += ", handed in" if unit.unit == student.handed_in else ""
     hover += "; begun anew, with new weights" if begun_anew else ""
     drawn = [rect(x, y, width - 1, height - 1, colour, hover=hover)]

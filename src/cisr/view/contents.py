@@ -13,6 +13,7 @@ from cisr.core.publication import PublishedRow
 from cisr.curricula import Parameters, Switching
 from cisr.experiments.comparison import Row, summarise_groups
 from cisr.experiments.reproduced import ReproducedRow, entitled, reproduced_row
+from cisr.experiments.withdrawal import held_against
 from cisr.store import Store, StoredTrial, owner_of
 from cisr.store.meaning import making_sense_of
 from cisr.tasks.entry import EXPLORER
@@ -126,7 +127,8 @@ class Contents:
     """Those that are not repetitions of the reproduction."""
     reproduction: ReproductionRecord | None
     audit: Mapping[str, Any]
-    """The quick audit as the store keeps it; empty where there was none."""
+    """The quick audit as the store keeps it, but for certificates that students contradict; empty where there was
+    none."""
     trajectories: Mapping[str, Sequence[Mapping[str, Any]]]
     """By student: episodes as JSON, see `cisr.experiments.trajectories.Trajectory`."""
     live: bool = False
@@ -193,7 +195,8 @@ def contents_of(store: Store, source: str, transcripts: Sequence[Transcript] | N
     settings, runs = store.settings(), store.runs()
     rounds = {name: tuple(past) for name in runs if (past := store.trials(name))}
     owned: dict[str, dict[str, list[Transcript]]] = {}
-    for transcript in store.transcripts() if transcripts is None else transcripts:
+    everyone = store.transcripts() if transcripts is None else transcripts
+    for transcript in everyone:
         owner = owner_of(transcript.name)
         label = transcript.name.removeprefix(owner + "/").rpartition("/")[0]
         owned.setdefault(owner, {}).setdefault(label, []).append(transcript)
@@ -224,7 +227,7 @@ def contents_of(store: Store, source: str, transcripts: Sequence[Transcript] | N
         studies=tuple(studies),
         comparisons=tuple(comparisons),
         reproduction=_reproduction(reproduced, settings.get("student"), runs, owned) if reproduced else None,
-        audit=store.audit() or {},
+        audit=held_against(store.audit(), everyone),
         trajectories=store.trajectories(),
     )
 

@@ -42,8 +42,8 @@ def keep_counterexamples(task: Task, report: AuditReport, folder: Path, step_tim
     examples = {
         folder / f"{plain(verdict.name)}-{plain(example.attacker)}-{number}.json": example
         for verdict in report.verdicts
-        if verdict.falsification is not None and verdict.counts
-        for number, example in enumerate(verdict.falsification.counterexamples, 1)
+        if verdict.counts
+        for number, example in enumerate(verdict.counterexamples, 1)
     }
     frames = last_frames(task, tuple(examples.values()), step_timeout)
     for (path, example), frame in zip(examples.items(), frames.pictures, strict=True):

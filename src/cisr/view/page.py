@@ -28,7 +28,7 @@ from cisr.view.state_plot import episodes_plot, lines_in_words
 from cisr.view.study_section import study_section
 from cisr.view.words import VERDICT, fixed, promises, verdict_in_words
 
-MARKS = {"certified": "✓", "refuted": "✗"}
+MARKS = {"certified": "✓", "refuted": "✗", "withdrawn": "✗"}
 ELSEWHERE = ("floor plan", "state plot", "student settings", "code", PLANNED)
 """Settings that the page shows in another form, or that are too long to read."""
 
@@ -77,6 +77,8 @@ def sections(contents: Contents) -> list[Section]:
     """Those that have something to say."""
     settings = contents.settings
     sections: list[tuple[str, Markup]] = []
+    if lost := contents.audit.get("withdrawn"):
+        sections.append(("Certificates withdrawn", render("withdrawn.html", said=[one["said"] for one in lost])))
     if contents.reproduction:
         sections.append(("Reproduction", reproduction_section(contents, contents.reproduction)))
     for record in contents.comparisons:
@@ -135,7 +137,6 @@ def lead(contents: Contents) -> str:
     failed = sum(t.error is not None for t in students)
     units = [unit for t in students for unit in t.units]
     trained = [(unit.intervention, unit.failures, unit.steps) for unit in units]
-    trained += [(tried.under, tried.failures, tried.steps) for unit in units if (tried := unit.evaluation)]
     said = f"{len(students)} students: {done} finished, {failed} failed with an error, "
     said += f"{len(students) - done - failed} not finished."
     for where, alone in (("under interventions", False), ("without any", True)):
@@ -143,6 +144,9 @@ def lead(contents: Contents) -> str:
         if there:
             failures, steps = (total(column) for column in zip(*there, strict=True))
             said += f" {fixed(failures, 0)} failures in training in {fixed(steps, 0)} steps {where}."
+    if tried := [unit.evaluation for unit in units if unit.evaluation]:
+        failures, steps = total([one.failures for one in tried]), total([one.steps for one in tried])
+        said += f" {fixed(failures, 0)} failures in {fixed(steps, 0)} steps of trials of last policies in M_0."
     broken = [t.failures_when_broken for t in students if t.error is not None]
     if broken:
         known, unknown = sum(n for n in broken if n is not None), broken.count(None)

@@ -155,7 +155,7 @@ def training_curves(groups: Groups, colours: Mapping[str, str], constraints: Seq
 
     plots = [
         unit_plot(groups, colours, lambda unit: unit.rescues, "Rescues in training", "per student and unit"),
-        unit_plot(groups, colours, lambda unit: unit.total_failures, "Failures in training", "per student and unit"),
+        unit_plot(groups, colours, lambda unit: unit.failures, "Failures in training", "per student and unit"),
         *(
             unit_plot(groups, colours, multiplier(k), f"Multiplier λ for {what}", "λ after the unit")
             for k, what in enumerate(constraints)

@@ -58,14 +58,14 @@ def study_section(contents: Contents, study: StudyRecord) -> Markup:
 
 
 def _steps(students: Sequence[Transcript]) -> str:
-    """Where failures in training are counted: in units, and in the trials of policies that come before graduation."""
+    """Where failures in training are counted, and apart from them those in the trials of policies before graduation."""
     units = [unit for t in students for unit in t.units]
     trials = [unit.evaluation for unit in units if unit.evaluation is not None]
     said = f"in {fixed(total([unit.steps for unit in units]), 0)} steps of training"
     if trials:
         under = ", ".join(dict.fromkeys(trial.under for trial in trials))
-        steps = fixed(total([trial.steps for trial in trials]), 0)
-        said += f" and {steps} steps of trials of their last policies under {under}"
+        steps, failures = (fixed(total([getattr(t, what) for t in trials]), 0) for what in ("steps", "failures"))
+        said += f"; {failures} more in {steps} steps of trials of their last policies under {under} (M_0)"
     if any(t.error is not None for t in students):
         said += "; steps of units that an error ended are not counted"
     return said

@@ -161,12 +161,15 @@ def comparison_table(rows: Sequence[Row], name: str = "compare") -> Table:
         return with_unknown(estimated(row.training_failures, 1), row.unknown_failures)
 
     driven = [estimates("driven steps", "driven", 0, lambda row: row.driven, training)]
+    tried = "safe_evaluation_failures"
+    in_m0 = [estimates("failures", tried, 1, lambda row: row.safe_evaluation_failures, "tried in M_0")]
     columns = (
         column(rows, "curriculum", lambda row: word(row.curriculum)),
         column(rows, "failures", failures, *(f"training_failures_{p}" for p in (*PARTS, "unknown")), over=training),
         shares("with any", "students_with_failures", lambda row: row.students_with_failures, training, beneath=True),
         estimates("rescues", "rescues", 0, lambda row: row.rescues, training),
         *(driven if any(row.driven.mean for row in rows) else []),
+        *(in_m0 if any(row.safe_evaluation_failures.mean for row in rows) else []),
         estimates("success", "success", 3, lambda row: row.success, deployed),
         shares("failed to learn", "failed_to_learn", lambda row: row.failed_to_learn, deployed, beneath=True),
         estimates("the others", "learned", 3, lambda row: row.learned, deployed),

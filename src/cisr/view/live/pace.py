@@ -75,7 +75,8 @@ class Pace:
 def _news(clock: str, before: Transcript | None, now: Transcript) -> list[News]:
     n = len(before.units) if before is not None and len(before.units) <= len(now.units) else 0
     found = [
-        News(clock, now.name, f"unit {unit.unit}", _told(unit), bool(unit.total_failures)) for unit in now.units[n:]
+        News(clock, now.name, f"unit {unit.unit}", _told(unit), bool(unit.failures or _in_m0(unit)))
+        for unit in now.units[n:]
     ]
     if now.deployment is not None and (before is None or before.deployment is None):
         success, failures = now.deployment.success, now.deployment.failures
@@ -91,4 +92,9 @@ def _news(clock: str, before: Transcript | None, now: Transcript) -> list[News]:
 def _told(unit: UnitLog) -> str:
     said = f"{unit.intervention}: return {fixed(unit.mean_return, 2)}"
     said += "" if unit.total_rescues is None else f", {several(unit.total_rescues, 'rescue')}"
-    return said + ("" if unit.total_failures is None else f", {several(unit.total_failures, 'failure')}")
+    said += "" if unit.failures is None else f", {several(unit.failures, 'failure')}"
+    return said + (f", {several(_in_m0(unit), 'failure')} in M_0" if _in_m0(unit) else "")
+
+
+def _in_m0(unit: UnitLog) -> int:
+    return (unit.evaluation.failures or 0) if unit.evaluation else 0
