@@ -130,6 +130,43 @@ def test_a_controller_that_answers_no_action_is_named():
         check_state_functions(corridor(Drive(lambda s: 0.5 * s[..., 0])))
 
 
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40])
+def test_an_action_outside_of_the_space_is_named_before_the_environment_has_it(wrong):
+    answers = rf"answered {wrong} for the state \[.\]: answer an action of Discrete\(3\) for each"
+    with pytest.raises(TaskError, match=f"The controller of 'rescue' of task 'corridor' {answers}"):
+        play(corridor(Drive(lambda s: wrong + 0 * s[..., 0])), RIGHT, RIGHT, RIGHT)
+    with pytest.raises(TaskError, match=f"The act of 'rescue' of task 'corridor' {answers}"):
+        play(corridor(Override(lambda s, a: wrong + 0 * a), trigger=at_four), RIGHT, RIGHT, RIGHT)
+
+
+def test_actions_that_no_environment_is_given_may_be_any():
+    beyond = lambda s: np.where(s[..., 0] == 5, LEFT, 99)  # noqa: E731 (nobody is driven from elsewhere)
+    step, _ = play(corridor(Drive(beyond)), RIGHT, RIGHT, RIGHT, n=2)
+    assert (step.driven == 1).all()
+    check_state_functions(corridor(Drive(beyond)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(-99.0, r"-99\.0"), (np.nan, "nan"), (np.inf, "inf"), (1.001, r"1\.001.*")]
+)
+def test_an_action_beyond_the_bounds_of_a_box_is_named(wrong, said):
+    class Pushed(Corridor):
+        def __init__(self, high=1.0, **options):
+            super().__init__(**options)
+            self.action_space = gymnasium.spaces.Box(-1, high, (1,), np.float32)
+
+        def step(self, action):
+            return super().step(1 + round(float(action[0])))
+
+    pushing = corridor(Override(lambda s, a: wrong + 0 * a), trigger=lambda s, a: s[..., 0] == 4)
+    cmdp = InducedCMDPs(pushing, pushing.interventions[0], [Pushed(np.inf if np.isinf(wrong) else 1.0)])
+    cmdp.seed([0])
+    for _ in range(2):
+        cmdp.step(np.ones((1, 1), np.float32))
+    with pytest.raises(TaskError, match=rf"The act of 'rescue' .* answered \[{said}\] for the state \[4\]: answer an"):
+        cmdp.step(np.ones((1, 1), np.float32))
+
+
 def test_a_rewind_needs_no_place_and_luck_goes_on():
     step, cmdp = play(corridor(Rewind(2)), RIGHT, RIGHT)
     (env,) = cmdp.envs

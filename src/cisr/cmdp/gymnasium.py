@@ -142,7 +142,7 @@ class InducedCMDPs:
         vetoed = vetoes.any(axis=-1)
         if not vetoed.any():
             return actions, vetoes
-        instead = self._ask.actions("act", reset.act, states, actions.copy())
+        instead = self._ask.actions("act", reset.act, states, actions.copy(), used=vetoed)
         return np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions), vetoes
 
     def _move(
@@ -242,7 +242,8 @@ class InducedCMDPs:
         states = list(judged.move.state)
         while who := [k for k in np.flatnonzero(ride.driving).tolist() if k not in self._left_out]:
             self._on_ask(None)
-            actions = self._ask.actions("controller", reset.controller, np.stack(states))
+            driven = np.isin(np.arange(len(self.envs)), who)
+            actions = self._ask.actions("controller", reset.controller, np.stack(states), used=driven)
             move, late, moved = self._move(actions, states, who)
             self._on_ask(None)
             safe = self._ask.safe(move.state)

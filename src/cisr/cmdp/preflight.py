@@ -87,6 +87,7 @@ def check_predicates(task: Task, state: np.ndarray, actions: gymnasium.Space[Any
         (f"danger '{name}'", partial(holds_standing, danger), (move,)) for name, danger in task.dangers.items()
     ]
     asked.append(("success", partial(holds_standing, task.success), (move,)))
+    nobody = np.zeros(n, bool)  # whether an action is done here is not known
     for intervention in task.interventions:
         action = np.stack([np.asarray(actions.sample())] * n) if intervention.judges_actions else None
         about = (states,) if action is None else (states, action)
@@ -94,10 +95,10 @@ def check_predicates(task: Task, state: np.ndarray, actions: gymnasium.Space[Any
         questions = Questions(task, intervention, n, actions)
         match intervention.reset:
             case Drive(controller):
-                questions.actions("controller", controller, states)
+                questions.actions("controller", controller, states, used=nobody)
                 asked.append((f"until of '{intervention.name}'", intervention.safe, (states,)))
             case Override(act):
-                questions.actions("act", act, *about)
+                questions.actions("act", act, *about, used=nobody)
     for what, predicate, about in asked:
         check_verdict(f"The {what} of task '{task.name}'", predicate, about, states.shape)
 

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from cisr.core.checks import shown
 from cisr.core.errors import CisrError, TaskError, described
 from cisr.core.intervention import Intervention
 from cisr.core.moves import Move, Transition, holds_standing
@@ -54,17 +55,27 @@ class Questions:
         assert self._task.reward is not None
         return self._asked("reward", self._task.reward, transition, kinds="biuf", wanted="transitions: answer a number")
 
-    def actions(self, what: str, function: Callable[..., Any], *about: np.ndarray) -> np.ndarray:
-        """What a rescue does, (E, ...): actions as the environments' space has them."""
+    def actions(self, what: str, function: Callable[..., Any], *about: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """What a rescue does, (E, ...): actions as the environments' space has them. Those that are `used` (E,) lie
+        within it; what else a function says of states that it is not needed for is no concern of anybody's."""
         who = f"The {what} of '{self._intervention.name}' of task '{self._task.name}'"
-        actions = np.asarray(self._answered(who, function, *about))
-        shape, dtype = (self._n, *(self._space.shape or ())), self._space.dtype or actions.dtype
-        if actions.shape != shape or not np.can_cast(actions.dtype, dtype, "same_kind"):
+        given = np.asarray(self._answered(who, function, *about))
+        shape, dtype = (self._n, *(self._space.shape or ())), self._space.dtype or given.dtype
+        if given.shape != shape or not np.can_cast(given.dtype, dtype, "same_kind"):
             raise TaskError(
-                f"{who} answered {actions.dtype} of shape {actions.shape} for {self._n} states: answer an action of "
+                f"{who} answered {given.dtype} of shape {given.shape} for {self._n} states: answer an action of "
                 f"{self._space} for each."
             )
-        return actions.astype(dtype, copy=False)
+        actions = given.astype(dtype, copy=False)
+        for k in np.flatnonzero(used):
+            rounded = actions.dtype.kind == "f"
+            same = np.isfinite(actions[k]).all() if rounded else (actions[k] == given[k]).all()
+            if not (same and self._space.contains(actions[k])):
+                raise TaskError(
+                    f"{who} answered {shown(given[k].tolist())} for the state {about[0][k].tolist()}: answer an action "
+                    f"of {self._space} for each."
+                )
+        return actions
 
     def placed(self, fn: Callable[..., Any], state: np.ndarray, history: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Where a `Place` puts one student, (d,)."""
