@@ -14,10 +14,12 @@ import numpy as np
 
 from cisr.auditing.agreement import disagreement, predicates
 from cisr.auditing.excursions import jax_excursions
+from cisr.auditing.habits import habits
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, far_apart, short
 from cisr.cmdp.finite import model_of
+from cisr.cmdp.time_limits import shortened_by_its_own
 from cisr.core.checks import check_whole
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array, Intervention, Place
@@ -25,6 +27,7 @@ from cisr.core.moves import Move, holds_standing, standing
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.core.task import Task, check_task_given
 from cisr.system.interrupts import interrupts_told_apart, users_errors
+from cisr.training.apart import say_once
 
 N_ALONE = 50
 """States that triggers are asked about one by one."""
@@ -67,10 +70,26 @@ def check_task(
     - `place`, and `restore` where rewinds use it, lead to the state that was read, show what was seen there, and what
       follows is what would have followed up to a relative `tolerance`, because simulators keep single precision (and
       with equal random numbers: where they cannot be made equal, a line in the log says that this was left out);
-    - nothing else moves the environment: neither reading its state nor another environment's steps.
+    - nothing else moves the environment: neither reading its state nor another environment's steps;
+    - observations lie within the bounds of their space, and episodes follow from their seed.
+
+    A time limit of the environment's own that is below the task's horizon is no broken promise: a line in the log says
+    that it is the horizon.
     """
+    broken, others = broken_promises(task, seed=seed, n_steps=n_steps, tolerance=tolerance)
+    if not broken and (line := shortened_by_its_own(task)) is not None:
+        say_once(line)
+    return (*broken, *others)
+
+
+@interrupts_told_apart()
+def broken_promises(
+    task: Task, *, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4
+) -> tuple[tuple[ContractViolation, ...], tuple[ContractViolation, ...]]:
+    """The promises that certificates rest on, and, where none of them is broken, those that others rest on."""
     check_task_given(task)
     seed, n_steps = check_seed(seed), check_whole("The number of steps", n_steps)
+    habits_found: list[ContractViolation] = []
     found: dict[str, ContractViolation] = {}
     try:
         modelled = model_of(task) is not None
@@ -80,9 +99,11 @@ def check_task(
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
                     break
+            else:
+                habits_found += [_broken("the environment", *habit) for habit in habits(task, trials)]
     except users_errors() as error:
         found["the environment"] = _broken("the environment", _raised(error))
-    return tuple(found.values())
+    return tuple(found.values()), tuple(habits_found)
 
 
 def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:

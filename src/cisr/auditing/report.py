@@ -21,12 +21,13 @@ from cisr.store import Store
 from cisr.store.provenance import audited
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.training import STEP_TIMEOUT
-from cisr.training.apart import play_apart, rehearse
+from cisr.training.apart import play_apart, rehearse, say_once
 from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
 if GYMNASIUM:  # finite tasks are audited without
-    from cisr.auditing.contracts import ContractViolation, check_task
+    from cisr.auditing.contracts import ContractViolation, broken_promises
+    from cisr.cmdp.time_limits import shortened_by_its_own
 if TYPE_CHECKING:
     from cisr.auditing.counterexample import Counterexample
     from cisr.auditing.falsification import Falsification
@@ -112,6 +113,8 @@ def keep_quick_audit(
     kept, of = store.audit(), audited(task)
     if kept is None or kept.get("of") != of:
         told = quick_audit(task, callback, n_workers=n_workers, step_timeout=step_timeout).to_json()
+        for note in told["notes"]:
+            say_once(note)
         kept = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
         store.keep_audit(kept)
     return kept
@@ -182,7 +185,10 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     missing = _missing(task)
     playable = not missing
     notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
-    broken = check_task(task) if playable else ()
+    broken, others = broken_promises(task) if playable else ((), ())
+    notes += [f"{habit}." for habit in others]
+    if playable and not broken and (line := shortened_by_its_own(task)) is not None:
+        notes.append(line)
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
