@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 from gymnasium import spaces
 
-from cisr.auditing.trials import Trials, flat, short
+from cisr.auditing.trials import Trials, short
 from cisr.core.moves import Move, standing
 from cisr.core.task import Task
 
@@ -49,5 +49,8 @@ def _without_seed(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray 
                     break
             for number, pair in enumerate(pairs):
                 if difference := trials.difference(*pair):
-                    yield f"does not keep to its seed: again from {start.seed}, {difference} after move {number}: {mend}", now
+                    yield (
+                        f"does not keep to its seed: again from {start.seed}, {difference} after move {number}: {mend}",
+                        now,
+                    )
                     return

@@ -18,6 +18,7 @@ from cisr.cmdp.memory import Memory
 from cisr.cmdp.questions import Questions
 from cisr.cmdp.rules import Judged, Ride, Step, Terms
 from cisr.core import constraints
+from cisr.core.checks import LARGEST
 from cisr.core.errors import AnswerError
 from cisr.core.intervention import Drive, Intervention, Override, Place, Rewind
 from cisr.core.moves import Infos, Move, Transition, standing
@@ -191,12 +192,12 @@ class InducedCMDPs:
     def _paid(self) -> np.ndarray:
         """What the task itself pays for the last step, (E,)."""
         paid = self._ask.reward(self.transition)
-        for k in np.flatnonzero(~np.isfinite(paid)).tolist():
+        fine = abs(paid) <= LARGEST
+        for k in np.flatnonzero(~fine).tolist():
             if k not in self._left_out:
-                self._give_up(
-                    k, AnswerError(f"The reward of task '{self.task.name}' paid {paid[k]}: it must pay finite numbers.")
-                )
-        return np.where(np.isfinite(paid), paid, 0.0).astype(float)
+                what = f"The reward of task '{self.task.name}' paid {paid[k]:g}"
+                self._give_up(k, AnswerError(f"{what}: give finite numbers from {-LARGEST:g} to {LARGEST:g}."))
+        return np.where(fine, paid, 0.0).astype(float)
 
     def _begun_in_danger(self) -> np.ndarray | None:
         """Which dangers hold where episodes start that have not moved yet, (E, n); None where there are none."""

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from cisr.cmdp.answers import as_actions, is_action
 from cisr.core.checks import shown
 from cisr.core.errors import CisrError, TaskError, described
 from cisr.core.intervention import Intervention
@@ -60,17 +61,14 @@ class Questions:
         within it; what else a function says of states that it is not needed for is no concern of anybody's."""
         who = f"The {what} of '{self._intervention.name}' of task '{self._task.name}'"
         given = np.asarray(self._answered(who, function, *about))
-        shape, dtype = (self._n, *(self._space.shape or ())), self._space.dtype or given.dtype
-        if given.shape != shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+        actions = as_actions(self._space, given)
+        if given.shape != (self._n, *(self._space.shape or ())) or actions is None:
             raise TaskError(
                 f"{who} answered {given.dtype} of shape {given.shape} for {self._n} states: answer an action of "
                 f"{self._space} for each."
             )
-        actions = given.astype(dtype, copy=False)
         for k in np.flatnonzero(used):
-            rounded = actions.dtype.kind == "f"
-            same = np.isfinite(actions[k]).all() if rounded else (actions[k] == given[k]).all()
-            if not (same and self._space.contains(actions[k])):
+            if not is_action(self._space, given[k], actions[k]):
                 raise TaskError(
                     f"{who} answered {shown(given[k].tolist())} for the state {about[0][k].tolist()}: answer an action "
                     f"of {self._space} for each."

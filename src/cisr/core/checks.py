@@ -16,6 +16,9 @@ MOST_STUDENTS = 100_000
 MOST_STEPS = 2**31 - 1
 """Time limits and other counts of steps: what compiled programs count with."""
 
+LARGEST = 1e100
+"""Of rewards and scores: squares and sums of it are still numbers."""
+
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 

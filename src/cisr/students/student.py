@@ -67,7 +67,9 @@ class Student:
 
     def outputs(self, observations: Any) -> np.ndarray:
         """What the policy says of observations (n, ...): parameters (n, k) of the action distribution."""
-        return np.asarray(self._outputs(self.params, self.statistics, jnp.asarray(self.observation.taken(observations))))
+        return np.asarray(
+            self._outputs(self.params, self.statistics, jnp.asarray(self.observation.taken(observations)))
+        )
 
     def predict(self, observation: Any, deterministic: bool | None = None, seed: int = 0) -> Any:
         """The action for one observation, or actions (n, ...) for a batch (n, ...), as the action space has them.

@@ -179,12 +179,9 @@ def rehearse(task: Task, n_workers: int | None, step_timeout: float) -> None:
     """See that an environment can be made without blocking or crashing, before this process makes one itself, and say
     where its own time limit is the horizon. What it raises is for its students to say. Asked again, it is not made
     again, and nothing is said twice."""
-    for make_env, limit in _known:
-        if make_env is task.make_env:
-            break
-    else:
-        limit = _rehearsed(task, n_workers, step_timeout)
-        _known.append((task.make_env, limit))
+    if not any(make_env is task.make_env for make_env, _ in _known):
+        _known.append((task.make_env, _rehearsed(task, n_workers, step_timeout)))
+    limit = next(limit for make_env, limit in _known if make_env is task.make_env)
     if limit is not None and (line := shortened(task, limit)) is not None:
         say_once(line)
 

@@ -15,7 +15,7 @@ import numpy as np
 from cisr.cmdp.answers import concerns_all
 from cisr.cmdp.episodes import EpisodeLog, Sums, total
 from cisr.cmdp.preflight import check_state_functions
-from cisr.core.errors import ConfigError, described
+from cisr.core.errors import described
 from cisr.core.intervention import NONE, Intervention
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
