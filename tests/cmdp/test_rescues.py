@@ -5,8 +5,10 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import tiny
 
 from cisr import ConfigError, Drive, Intervention, Override, Place, Rewind, Task, TaskError, ToStart
+from cisr.cmdp import finite
 from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.cmdp.preflight import check_state_functions
@@ -165,6 +167,53 @@ def test_an_action_beyond_the_bounds_of_a_box_is_named(wrong, said):
         cmdp.step(np.ones((1, 1), np.float32))
     with pytest.raises(TaskError, match=rf"The act of 'rescue' .* answered \[{said}\] for the state \[4\]: answer an"):
         cmdp.step(np.ones((1, 1), np.float32))
+
+
+def doubled(answer):
+    """As `answer`, of what is written over."""
+
+    def function(first, *others):
+        array = first
+        while not isinstance(array, np.ndarray):  # of a transition its move, of a move its state
+            array = array[0]
+        array *= 2
+        return answer(first, *others)
+
+    return function
+
+
+WRITING = {
+    "trigger": {"trigger": doubled(lambda s: s[..., 0] >= 5), "reset": Rewind(1)},
+    "danger": {"danger": doubled(lambda m: m.state[..., 0] == 0), "reset": Rewind(1)},
+    "success": {"success": doubled(lambda m: m.terminated), "reset": Rewind(1)},
+    "reward": {"reward": doubled(lambda t: t.move.reward), "reset": Rewind(1)},
+    "reset": {"reset": Place(doubled(lambda s, history, u: 0 * s)), "place": lambda env, state: None},
+    "act": {"reset": Override(doubled(lambda s, a: a)), "trigger": at_four},
+    "controller": {"reset": Drive(doubled(to_the_left))},
+    "until": {"reset": Drive(to_the_left, until=doubled(lambda s: s[..., 0] < 5))},
+}
+
+
+@pytest.mark.parametrize("what", WRITING)
+def test_a_function_that_writes_into_what_it_is_shown_is_told_so(what):
+    task = replace(
+        corridor(Rewind(1)), **{k: v for k, v in WRITING[what].items() if k in ("danger", "success", "reward")}
+    )
+    changes = {k: v for k, v in WRITING[what].items() if k in ("trigger", "reset")}
+    task = replace(task, place=WRITING[what].get("place"), interventions=(replace(task.interventions[0], **changes),))
+    with pytest.raises(TaskError, match=f"The {what} .*it must leave what it is shown as it was, and write to a copy"):
+        play(task, RIGHT, RIGHT, RIGHT)
+
+
+def test_what_a_function_writes_into_a_models_states_stays_with_it():
+    model = finite.model_of(tiny.task)
+    spoilt = doubled(lambda s, *others: s[..., 0] > 20)
+    act, controller = (doubled(lambda s, *a: 0 * s[..., 0]) for _ in range(2))
+    task = replace(tiny.task, danger=doubled(lambda m: m.terminated), success=doubled(lambda m: m.terminated))
+    for reset in (Rewind(1), Place(doubled(lambda s, h, u: 0 * s)), Drive(controller, until=spoilt), Override(act)):
+        before = model.states.copy()
+        finite.induce(finite.judge(task, model), Intervention(name="i", trigger=spoilt, reset=reset, tau=0.1))
+        np.testing.assert_array_equal(model.states, before)
 
 
 def test_a_rewind_needs_no_place_and_luck_goes_on():

@@ -17,11 +17,11 @@ import numpy as np
 
 from cisr.cmdp.answers import Answers, checked_state
 from cisr.cmdp.memory import way_back
-from cisr.cmdp.questions import Questions
+from cisr.cmdp.questions import Questions, raised
 from cisr.cmdp.saving import Saving
 from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Drive, Override, Place, Rewind
-from cisr.core.moves import holds_standing, standing
+from cisr.core.moves import holds_standing, standing, unwritable
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
 
@@ -107,11 +107,11 @@ def check_verdict(who: str, predicate: Any, about: tuple[Any, ...], shape: tuple
     """One bool for each of the states of a shape (..., d)."""
     mend = "answer one bool for each state, and index its last axis: state[..., 0], not state[0]"
     try:
-        verdict = np.asarray(predicate(*about))
+        verdict = np.asarray(predicate(*map(unwritable, about)))
     except CisrError:
         raise
     except users_errors() as error:
-        raise TaskError(f"{who} raised {described(error)}, asked about states of shape {shape}: {mend}.") from error
+        raise TaskError(f"{who} {raised(error)}, asked about states of shape {shape}: {mend}.") from error
     if verdict.shape != shape[:-1] or verdict.dtype != bool:
         raise TaskError(
             f"{who} answered {verdict.dtype} of shape {verdict.shape}, asked about states of shape {shape}; expected "

@@ -11,9 +11,9 @@ import numpy as np
 
 from cisr.cmdp.answers import as_actions, is_action
 from cisr.core.checks import shown
-from cisr.core.errors import CisrError, TaskError, described
+from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Intervention
-from cisr.core.moves import Move, Transition, holds_standing
+from cisr.core.moves import Move, Transition, holds_standing, unwritable
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
 
@@ -77,11 +77,17 @@ class Questions:
 
     def placed(self, fn: Callable[..., Any], state: np.ndarray, history: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Where a `Place` puts one student, (d,)."""
-        placed = np.asarray(fn(state, history, u))
-        if placed.shape != state.shape:
+        who = f"The reset of '{self._intervention.name}'"
+        try:
+            placed = np.asarray(fn(*map(unwritable, (state, history, u))))
+        except (CisrError, MemoryError):
+            raise
+        except users_errors() as error:
+            raise AnswerError(f"{who} {raised(error)}, asked about the state {state.tolist()}.") from error
+        if placed.shape != state.shape or placed.dtype.kind not in "biuf":
             raise TaskError(
-                f"The reset of '{self._intervention.name}' answered shape {placed.shape} for a state of shape "
-                f"{state.shape}: answer a state."
+                f"{who} answered shape {placed.shape} for a state of shape {state.shape}, as {placed.dtype}: answer a "
+                f"state."
             )
         return placed
 
@@ -105,8 +111,14 @@ class Questions:
 
     def _answered(self, who: str, function: Callable[..., Any], *about: Any) -> Any:
         try:
-            return function(*about)
+            return function(*map(unwritable, about))
         except (CisrError, MemoryError):
             raise
         except users_errors() as error:
-            raise TaskError(f"{who} raised {described(error)}, asked about {self._n} states.") from error
+            raise TaskError(f"{who} {raised(error)}, asked about {self._n} states.") from error
+
+
+def raised(error: BaseException) -> str:
+    """What one of the user's functions raised, and how to mend what can be told."""
+    said = f"raised {described(error)}"
+    return f"{said}: it must leave what it is shown as it was, and write to a copy" if "read-only" in said else said
