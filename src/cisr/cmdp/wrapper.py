@@ -9,7 +9,7 @@ import numpy as np
 
 from cisr.cmdp.answers import as_actions, is_action, is_flattened
 from cisr.cmdp.gymnasium import InducedCMDPs
-from cisr.core.checks import check_kind, check_whole, shown
+from cisr.core.checks import check_kind, check_whole, is_one_of, shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task, check_task_given
@@ -44,7 +44,7 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         check_task_given(task)
         check_kind("The intervention", intervention, (str, Intervention), "a name, or a cisr.Intervention")
-        if cost not in ("failures", "failures and rescues"):
+        if not is_one_of(cost, ("failures", "failures and rescues")):
             raise ConfigError(f"The cost is {shown(cost)}: give 'failures' or 'failures and rescues'.")
         super().__init__(task.make_env(**env_options))
         chosen = task.intervention(intervention) if isinstance(intervention, str) else intervention

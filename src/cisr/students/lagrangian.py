@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -66,7 +65,10 @@ class Multipliers:
         self.log_weights = exponentiated_gradient(self.log_weights, moved, jnp.float32(self.rate))
 
     def _checked(self, values: Any) -> np.ndarray:
-        given = np.asarray(values) if isinstance(values, np.ndarray | jax.Array | list | tuple) else np.zeros(())
+        try:
+            given = np.asarray(values)
+        except ValueError:  # rows of several lengths
+            given = np.asarray(None)
         m = len(self.constraints)
         if given.shape != (m,) or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
             raise ConfigError(
@@ -91,6 +93,7 @@ class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], multipliers: Multipliers | Mapping[str, float]) -> None:
+        check_kind("What Lagrangian wraps", env, gymnasium.Env, "a cisr.InducedCMDP")
         super().__init__(env)
         check_kind("The multipliers", multipliers, (Multipliers, Mapping), "Multipliers, or numbers by name")
         known = env.get_wrapper_attr("constraints") if env.has_wrapper_attr("constraints") else None
