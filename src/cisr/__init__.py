@@ -1,10 +1,10 @@
 """cisr: safe reinforcement learning by curriculum induction."""
 
-from typing import TYPE_CHECKING
-
-from cisr.system import interrupts  # noqa: F401 (first: a command can be stopped while the rest is imported)
+from cisr.system import first, interrupts  # noqa: F401 (a command can be stopped while the rest is imported)
 
 # isort: split
+from typing import TYPE_CHECKING
+
 from cisr.core.appearance import Appearance
 from cisr.core.callback import Callback
 from cisr.core.errors import CisrError, ConfigError, NobodyFinished, StoreError, TaskError

@@ -4,6 +4,7 @@ import logging
 import re
 import runpy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -13,6 +14,7 @@ from classics import cart_pole, mountain_car, taxi
 from holes import World, brink, place, read, sled
 
 from cisr import Intervention, Place, Rewind, ToStart, get_task
+from cisr.auditing.report import quick_audit
 from cisr.core.errors import ConfigError
 from cisr.testing import check_task
 
@@ -333,8 +335,31 @@ class GlobalLuck(Lottery):
         return self.seen(), 0.0, False, False, {}
 
 
-def test_randomness_of_the_whole_process_is_no_accusation():
-    assert not check_task(replace(brink(), make_env=lambda **_: GlobalLuck()))
+def test_randomness_of_the_whole_process_follows_from_no_seed():
+    promise = the_one(check_task(replace(brink(), make_env=lambda **_: GlobalLuck())))
+    assert promise.what == "the environment" and "does not keep to its seed: again from" in promise.message
+    assert "after move 1: call super().reset(seed=seed)" in promise.message and promise.state is not None
+
+
+def test_a_start_that_ignores_its_seed_is_named_and_no_certificate_is_withdrawn_for_it():
+    class Anywhere(type(brink().make_env())):
+        def reset(self, *, seed=None, options=None):
+            return super().reset()
+
+    task = replace(brink(), make_env=lambda **_: Anywhere())
+    assert "again from" in the_one(check_task(task)).message
+    report = quick_audit(task)
+    assert not report.broken and any("does not keep to its seed" in note for note in report.notes)
+
+
+def test_observations_beyond_the_bounds_of_their_space_are_named():
+    class Narrow(type(sled().make_env())):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.observation_space = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
+
+    promise = the_one(check_task(replace(sled(), make_env=lambda **_: Narrow())))
+    assert promise.what == "the environment" and "beyond the bounds of its observation space Box" in promise.message
 
 
 def test_an_environment_that_raises_is_named():
@@ -349,6 +374,22 @@ def test_an_environment_that_raises_is_named():
 def test_a_time_limit_of_the_environment_is_no_broken_promise():
     limited = replace(sled(), make_env=lambda **_: gymnasium.wrappers.TimeLimit(sled().make_env(), 20))
     assert not check_task(limited)
+
+
+def test_a_time_limit_of_the_environment_below_the_horizon_is_said(caplog):
+    """Once, however often it is asked; nothing is said where episodes come to their horizon."""
+    said = "task 'sled 19' cuts its episodes off after 19 steps (TimeLimit), before the horizon of 60"
+    for steps in (19, 60):
+        make_env = partial(limited_sled, steps)
+        task = replace(sled(), name=f"sled {steps}", make_env=make_env)
+        for _ in range(2):
+            assert not check_task(task)
+        assert any(said in note for note in quick_audit(task).notes) == (steps == 19)
+    assert caplog.text.count(said) == caplog.text.count("TimeLimit") == 1
+
+
+def limited_sled(steps, **options):
+    return gymnasium.wrappers.TimeLimit(sled().make_env(**options), steps)
 
 
 def test_bad_input_is_one_clear_line():

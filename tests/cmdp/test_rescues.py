@@ -5,8 +5,10 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import tiny
 
 from cisr import ConfigError, Drive, Intervention, Override, Place, Rewind, Task, TaskError, ToStart
+from cisr.cmdp import finite
 from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
 from cisr.cmdp.preflight import check_state_functions
@@ -128,6 +130,90 @@ def test_an_action_that_is_let_through_is_done():
 def test_a_controller_that_answers_no_action_is_named():
     with pytest.raises(TaskError, match=r"The controller of 'rescue' of task 'corridor' answered float64 of shape"):
         check_state_functions(corridor(Drive(lambda s: 0.5 * s[..., 0])))
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40])
+def test_an_action_outside_of_the_space_is_named_before_the_environment_has_it(wrong):
+    answers = rf"answered {wrong} for the state \[.\]: answer an action of Discrete\(3\) for each"
+    with pytest.raises(TaskError, match=f"The controller of 'rescue' of task 'corridor' {answers}"):
+        play(corridor(Drive(lambda s: wrong + 0 * s[..., 0])), RIGHT, RIGHT, RIGHT)
+    with pytest.raises(TaskError, match=f"The act of 'rescue' of task 'corridor' {answers}"):
+        play(corridor(Override(lambda s, a: wrong + 0 * a), trigger=at_four), RIGHT, RIGHT, RIGHT)
+
+
+def test_actions_that_no_environment_is_given_may_be_any():
+    beyond = lambda s: np.where(s[..., 0] == 5, LEFT, 99)  # noqa: E731 (nobody is driven from elsewhere)
+    step, _ = play(corridor(Drive(beyond)), RIGHT, RIGHT, RIGHT, n=2)
+    assert (step.driven == 1).all()
+    check_state_functions(corridor(Drive(beyond)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(-99.0, r"-99\.0"), (np.nan, "nan"), (np.inf, "inf"), (1.001, r"1\.001.*")]
+)
+def test_an_action_beyond_the_bounds_of_a_box_is_named(wrong, said):
+    class Pushed(Corridor):
+        def __init__(self, high=1.0, **options):
+            super().__init__(**options)
+            self.action_space = gymnasium.spaces.Box(-1, high, (1,), np.float32)
+
+        def step(self, action):
+            return super().step(1 + round(float(action[0])))
+
+    pushing = corridor(Override(lambda s, a: wrong + 0 * a), trigger=lambda s, a: s[..., 0] == 4)
+    cmdp = InducedCMDPs(pushing, pushing.interventions[0], [Pushed(np.inf if np.isinf(wrong) else 1.0)])
+    cmdp.seed([0])
+    for _ in range(2):
+        cmdp.step(np.ones((1, 1), np.float32))
+    with pytest.raises(TaskError, match=rf"The act of 'rescue' .* answered \[{said}\] for the state \[4\]: answer an"):
+        cmdp.step(np.ones((1, 1), np.float32))
+
+
+def doubled(answer):
+    """As `answer`, of what is written over."""
+
+    def function(first, *others):
+        array = first
+        while not isinstance(array, np.ndarray):  # of a transition its move, of a move its state
+            array = array[0]
+        array *= 2
+        return answer(first, *others)
+
+    return function
+
+
+WRITING = {
+    "trigger": {"trigger": doubled(lambda s: s[..., 0] >= 5), "reset": Rewind(1)},
+    "danger": {"danger": doubled(lambda m: m.state[..., 0] == 0), "reset": Rewind(1)},
+    "success": {"success": doubled(lambda m: m.terminated), "reset": Rewind(1)},
+    "reward": {"reward": doubled(lambda t: t.move.reward), "reset": Rewind(1)},
+    "reset": {"reset": Place(doubled(lambda s, history, u: 0 * s)), "place": lambda env, state: None},
+    "act": {"reset": Override(doubled(lambda s, a: a)), "trigger": at_four},
+    "controller": {"reset": Drive(doubled(to_the_left))},
+    "until": {"reset": Drive(to_the_left, until=doubled(lambda s: s[..., 0] < 5))},
+}
+
+
+@pytest.mark.parametrize("what", WRITING)
+def test_a_function_that_writes_into_what_it_is_shown_is_told_so(what):
+    task = replace(
+        corridor(Rewind(1)), **{k: v for k, v in WRITING[what].items() if k in ("danger", "success", "reward")}
+    )
+    changes = {k: v for k, v in WRITING[what].items() if k in ("trigger", "reset")}
+    task = replace(task, place=WRITING[what].get("place"), interventions=(replace(task.interventions[0], **changes),))
+    with pytest.raises(TaskError, match=f"The {what} .*it must leave what it is shown as it was, and write to a copy"):
+        play(task, RIGHT, RIGHT, RIGHT)
+
+
+def test_what_a_function_writes_into_a_models_states_stays_with_it():
+    model = finite.model_of(tiny.task)
+    spoilt = doubled(lambda s, *others: s[..., 0] > 20)
+    act, controller = (doubled(lambda s, *a: 0 * s[..., 0]) for _ in range(2))
+    task = replace(tiny.task, danger=doubled(lambda m: m.terminated), success=doubled(lambda m: m.terminated))
+    for reset in (Rewind(1), Place(doubled(lambda s, h, u: 0 * s)), Drive(controller, until=spoilt), Override(act)):
+        before = model.states.copy()
+        finite.induce(finite.judge(task, model), Intervention(name="i", trigger=spoilt, reset=reset, tau=0.1))
+        np.testing.assert_array_equal(model.states, before)
 
 
 def test_a_rewind_needs_no_place_and_luck_goes_on():

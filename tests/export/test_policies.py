@@ -131,6 +131,31 @@ def test_policies_for_numpy_and_onnx_act_as_the_student(kind, normalised, tmp_pa
             np.testing.assert_allclose(found["logits"], said[:n], **CLOSE)
 
 
+@pytest.mark.parametrize("normalised", [False, True])
+def test_an_image_of_bytes_is_the_same_image_whatever_type_of_whole_numbers_it_comes_in(normalised, tmp_path):
+    known, (_, seen) = student("image", normalised), observations("image", 40)
+    policy = numpy_policy(known, tmp_path, IMAGE)
+    said, wanted = known.outputs(seen), known.predict(seen, deterministic=True)
+    for kind in (np.int64, np.int32, np.uint16):
+        np.testing.assert_array_equal(known.outputs(seen.astype(kind)), said)
+        for actor in (known, policy):
+            np.testing.assert_array_equal(actor.predict(seen.astype(kind), deterministic=True), wanted)
+    for other in (seen.astype(np.float32), seen / 255, seen.astype(int) - 256, seen.astype(str)):
+        for actor, error in ((known, ConfigError), (policy, ValueError)):
+            with pytest.raises(error, match="sees bytes of images, "):
+                actor.predict(other)
+
+
+def test_what_is_no_observation_gets_one_line():
+    numbers, vectors = student("numbers from 3 on"), student("vector")
+    for wrong in (99, 2, 0.5, "x", None, [[1], [1, 2]]):
+        with pytest.raises(ConfigError, match="An observation"):
+            numbers.predict(wrong)
+    for wrong in (99, ["x"] * 64, None, [[1], [1, 2]]):
+        with pytest.raises(ConfigError, match="An observation"):
+            vectors.predict(wrong)
+
+
 @pytest.mark.parametrize("kind", ["vector", "choices", "torques"])
 def test_actions_are_drawn_as_often_as_the_student_draws_them(kind, tmp_path):
     """Means and spreads of many draws at one observation, which end in the same places by chance alone."""

@@ -36,6 +36,22 @@ def test_actions_are_clipped_on_their_way_to_the_environment():
     assert square.in_space(np.zeros((5, 4), np.float32)).shape == (5, 2, 2)
 
 
+@pytest.mark.parametrize(
+    ("distribution", "within", "beyond"),
+    [
+        (Categorical(3), [0, 2], [-1, 3]),
+        (Categorical(3, start=-1), [-1, 1], [-2, 2]),
+        (BOTH, [[0, 7], [1, 9]], [[2, 7], [0, 6], [-1, 8]]),
+        (BOX, [[-1.0, -2.0], [1.0, 99.0]], [[1.1, 0.0], [0.0, np.inf], [np.nan, 0.0], [0.0, -3.0]]),
+    ],
+    ids=str,
+)
+def test_actions_lie_in_their_space_or_do_not(distribution, within, beyond):
+    for xp in (np, jnp):
+        assert distribution.holds(xp.array(within)).tolist() == [True] * len(within)
+        assert distribution.holds(xp.array(beyond)).tolist() == [False] * len(beyond)
+
+
 def test_several_choices_are_independent_categoricals():
     outputs = jnp.array([0.3, -0.2, 1.0, 0.0, 2.0])
     parts = [(Categorical(2), outputs[:2], 1), (Categorical(3), outputs[2:], 0)]

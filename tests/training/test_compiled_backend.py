@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tiny
 
-from cisr import ConfigError, Fixed, Schedule, Switching, Threshold
+from cisr import ConfigError, Drive, Fixed, Intervention, Override, Schedule, Switching, TaskError, Threshold
 from cisr.training import Batch, Checkpoint, Graduation, Progress, StudentSpec, TrainingSetup
 from cisr.training.compiled import cohort_for, train
 from cisr.training.setup import choose_backend
@@ -21,7 +21,9 @@ POLICIES = {
 
 
 def batch(*names, config=tiny.student):
-    students = tuple(StudentSpec(name=n, policy=POLICIES[n], config=config, seed=k) for k, n in enumerate(names))
+    students = tuple(
+        StudentSpec(name=n, policy=POLICIES.get(n, Fixed(n)), config=config, seed=k) for k, n in enumerate(names)
+    )
     return Batch(name="batch", students=students)
 
 
@@ -120,3 +122,25 @@ def test_a_task_without_a_twin_stays_on_the_gymnasium_backend():
     assert choose_backend(tiny.compiled, "auto") == "compiled"
     with pytest.raises(ConfigError, match="has no JAX environment"):
         choose_backend(tiny.task, "compiled")
+
+
+def astray(act, controller):
+    veto = Intervention(name="veto", trigger=lambda s, a: (s[..., 0] > 0) & (a == 1), reset=Override(act), tau=0.1)
+    steer = Intervention(name="steer", trigger=lambda s: s[..., 0] > 0, reset=Drive(controller, max_steps=2), tau=0.1)
+    short = tiny.compiled.with_training(n_units=1)
+    return dataclasses.replace(short, interventions=(veto, steer), safe_evaluation=None)
+
+
+ASTRAY = astray(lambda s, a: 4 + 0 * a, lambda s: -1 + 0 * s[..., 0])
+
+
+@pytest.mark.parametrize("name", ["veto", "steer"])
+def test_a_rescue_that_acts_outside_of_the_action_space_is_named(name):
+    with pytest.raises(TaskError, match=f"of '{name}' of task 'compiled-lake' answered actions .*in unit 1"):
+        events(TrainingSetup(task=ASTRAY, backend="compiled"), batch(name))
+
+
+def test_a_rescue_whose_actions_are_of_another_type_is_refused_on_the_compiled_backend():
+    task = astray(lambda s, a: 0.5 + a, lambda s: 0 * s[..., 0])
+    with pytest.raises(TaskError, match="The act of an Override of task 'compiled-lake' answered float32"):
+        events(TrainingSetup(task=task, backend="compiled"), batch("veto"))

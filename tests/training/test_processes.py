@@ -351,6 +351,35 @@ def test_ctrl_c_while_a_command_starts_ends_it_with_one_line(tmp_path, delay):
     assert said.startswith("cisr: Stopped.") and said.count("\n") == 1, said
 
 
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("module", ["cisr.system.interrupts", "cisr.core.appearance", "cisr.cli"])
+@pytest.mark.parametrize("how", ["module", "script"])
+def test_ctrl_c_during_the_very_first_imports_ends_a_command_with_one_line(tmp_path, module, how):
+    """All but those of Python itself."""
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook" / "sitecustomize.py").write_text(INTERRUPTED.format(module=module))
+    (tmp_path / "cisr").write_text("from cisr.cli import main\nmain()\n")
+    path = os.pathsep.join(map(str, [tmp_path / "hook", *sys.path]))
+    process = subprocess.run(
+        ["env", "--default-signal=INT", sys.executable, *(["-m", "cisr"] if how == "module" else [tmp_path / "cisr"])],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (process.returncode, process.stderr) == (130, "cisr: Stopped.\n")
+
+
 @linux_only
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 2), (signal.SIGTERM, 0), (signal.SIGHUP, 1)])
 def test_a_signal_ends_a_command_at_once_with_one_line_and_no_orphans(tmp_path, number, workers):

@@ -15,10 +15,12 @@ import numpy as np
 
 from cisr.auditing.agreement import PlayedEpisode, disagreement, predicates
 from cisr.auditing.excursions import N_STEPS_OLDEST
+from cisr.auditing.habits import habits
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, far_apart, short
 from cisr.cmdp.finite import model_of
+from cisr.cmdp.time_limits import shortened_by_its_own
 from cisr.core.checks import check_whole
 from cisr.core.errors import AnswerError, words_of
 from cisr.core.intervention import Array, Intervention, Place
@@ -26,6 +28,7 @@ from cisr.core.moves import Move, holds_standing, standing
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.core.task import Task, check_task_given
 from cisr.system.interrupts import interrupts_told_apart, users_errors
+from cisr.training.apart import say_once
 
 N_ALONE = 50
 """States that triggers are asked about one by one."""
@@ -57,8 +60,11 @@ class ContractViolation:
 class Examined(NamedTuple):
     """What was seen of a task's code."""
 
-    broken: tuple[ContractViolation, ...]
-    episodes: tuple[PlayedEpisode, ...]
+    broken: tuple[ContractViolation, ...] = ()
+    """Promises that certificates rest on."""
+    habits: tuple[ContractViolation, ...] = ()
+    """Where none of these is broken: promises that all else rests on."""
+    episodes: tuple[PlayedEpisode, ...] = ()
     """Those that were played as training plays, under every intervention."""
 
 
@@ -82,14 +88,22 @@ def check_task(
     - `place`, and `restore` where rewinds use it, lead to the state that was read, show what was seen there, and what
       follows is what would have followed up to a relative `tolerance`, because simulators keep single precision (and
       with equal random numbers: where they cannot be made equal, a line in the log says that this was left out);
-    - nothing else moves the environment: neither reading its state nor another environment's steps.
+    - nothing else moves the environment: neither reading its state nor another environment's steps;
+    - observations lie within the bounds of their space, and episodes follow from their seed.
+
+    A time limit of the environment's own that is below the task's horizon is no broken promise: a line in the log says
+    that it is the horizon.
     """
     check_task_given(task)
-    return examine(task, check_seed(seed), check_whole("The number of steps", n_steps), tolerance).broken
+    seen = examine(task, check_seed(seed), check_whole("The number of steps", n_steps), tolerance)
+    if not seen.broken and (line := shortened_by_its_own(task)) is not None:
+        say_once(line)
+    return (*seen.broken, *seen.habits)
 
 
 def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e-4) -> Examined:
     """The promises that a task breaks, and the episodes that were played on the way."""
+    habits_found: tuple[ContractViolation, ...] = ()
     found: dict[str, ContractViolation] = {}
     episodes: Sequence[PlayedEpisode] = ()
     try:
@@ -100,11 +114,13 @@ def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
                     break
+            else:
+                habits_found = tuple(_broken("the environment", *habit) for habit in habits(task, trials))
             with suppress(*users_errors()):  # where a promise is broken, play may raise
                 episodes = trials.seen.episodes
     except users_errors() as error:
         found["the environment"] = _broken("the environment", _raised(error))
-    return Examined(tuple(found.values()), tuple(episodes))
+    return Examined(tuple(found.values()), habits_found, tuple(episodes))
 
 
 def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:

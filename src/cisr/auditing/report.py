@@ -21,13 +21,14 @@ from cisr.store import Store
 from cisr.store.provenance import audited
 from cisr.system.interrupts import interrupts_told_apart
 from cisr.training import STEP_TIMEOUT
-from cisr.training.apart import play_apart, rehearse
+from cisr.training.apart import play_apart, rehearse, say_once
 from cisr.training.classroom import check_workers
 from cisr.training.execution import check_backend
 
 if GYMNASIUM:  # finite tasks are audited without
     from cisr.auditing.contracts import NOT_FOUND, ContractViolation, examine
     from cisr.auditing.own_play import OwnPlay, failures_seen
+    from cisr.cmdp.time_limits import shortened_by_its_own
 if TYPE_CHECKING:
     from cisr.auditing.agreement import PlayedEpisode
     from cisr.auditing.counterexample import Counterexample
@@ -85,7 +86,10 @@ class AuditReport:
     """Promises that the task's code breaks: where there are any, nothing is certified."""
     promises_checked: bool
     """False where there is no Gymnasium to check them with."""
+    warnings: tuple[str, ...] = ()
+    """What to know before students are trained."""
     notes: tuple[str, ...] = ()
+    """The warnings, and what the audit did not do."""
 
     def __getitem__(self, name: str) -> Verdict:
         return {verdict.name: verdict for verdict in self.verdicts}[name]
@@ -157,6 +161,8 @@ def quick_audit_for(
     report: AuditReport | None = play_apart(play, task, None, QUICK_ATTACK, listen=callback, **how)
     if report is None:
         return None
+    for warning in report.warnings:
+        say_once(warning)
     told = report.to_json()
     found = {name: told[name] for name in ("interventions", "promises_checked", "broken_promises")} | {"of": of}
     return QuickAudit(found, False)
@@ -226,7 +232,10 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     missing = _missing(task)
     playable = not missing
     notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
-    broken, episodes = examine(task) if playable else ((), ())
+    broken, habits, episodes = examine(task) if playable else ((), (), ())
+    warnings = [f"{habit}." for habit in habits]
+    if playable and not broken and (line := shortened_by_its_own(task)) is not None:
+        warnings.append(line)
     model = model_of(task) if playable or task.model is not None else None
     exact = exact_audit(task, chosen, model=model) if model is not None else None
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
@@ -243,7 +252,8 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
         exact=exact,
         broken=broken,
         promises_checked=playable,
-        notes=tuple(notes),
+        warnings=tuple(warnings),
+        notes=(*notes, *warnings),
     )
 
 

@@ -8,13 +8,12 @@ What is answered here is a copy: simulators often answer one array, which they w
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from cisr.core.checks import shown
+from cisr.core.checks import LARGEST, shown
 from cisr.core.errors import AnswerError, TaskError, is_out_of_memory
 
 PLAIN = gymnasium.spaces.Discrete | gymnasium.spaces.Box | gymnasium.spaces.MultiBinary
@@ -107,15 +106,32 @@ class Answers:
         return f"{who} answered the observation {what}: the observation space is {self._space}."
 
 
+def as_actions(space: gymnasium.Space[Any], given: np.ndarray) -> np.ndarray | None:
+    """Actions of any shape in the type that their space has them in; None for what cannot be."""
+    dtype = space.dtype or given.dtype
+    if not np.can_cast(given.dtype, dtype, "same_kind"):
+        return None
+    with np.errstate(over="ignore"):
+        return given.astype(dtype, copy=False)
+
+
+def is_action(space: gymnasium.Space[Any], given: np.ndarray, action: np.ndarray) -> bool:
+    """Whether an action lies in its space: as it was given, and in the space's type."""
+    same = np.isfinite(action) if action.dtype.kind == "f" else action == given
+    return bool(np.all(same)) and space.contains(action)
+
+
 def checked_reward(given: Any) -> float:
-    """A finite number."""
+    """A number that many others can be added to."""
     if not isinstance(given, float):
         number = np.asarray(given)
         if number.shape != () or number.dtype.kind not in "biuf":
             raise AnswerError(f"The environment's step paid the reward {given!r}: it must be a number.")
         given = float(number)
-    if not math.isfinite(given):
-        raise AnswerError(f"The environment's step paid a reward of {given}: it must be finite.")
+    if not abs(given) <= LARGEST:
+        raise AnswerError(
+            f"The environment's step paid a reward of {given:g}: give finite numbers from {-LARGEST:g} to {LARGEST:g}."
+        )
     return float(given)
 
 

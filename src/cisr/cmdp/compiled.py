@@ -19,6 +19,7 @@ from cisr.cmdp import rules as step_rules
 from cisr.cmdp.rules import Judged, Ride, Step, Terms
 from cisr.core import constraints
 from cisr.core.constraints import Account
+from cisr.core.errors import TaskError
 from cisr.core.intervention import Array, Drive, Intervention, Override, Place, Reset, Rewind, ToStart, Trigger
 from cisr.core.jax_env import EnvParams, JaxEnv, State
 from cisr.core.moves import Move, Transition, Unknown, holds_standing, standing
@@ -107,7 +108,8 @@ class CompiledCMDP:
     ) -> tuple[Envs, Step]:
         """Override, move, judge, rescue, account; ended episodes are left for `restart`.
 
-        `u_drive` (E, max_driven, n_step_uniforms) is for driven steps, where the task has drives.
+        `u_drive` (E, max_driven, n_step_uniforms) is for driven steps, where the task has drives. A program cannot
+        complain: where a rescue acted outside of the action space, `driven` is no number.
         """
         after, step, _ = self.transition(params, rules, envs, action, u, u_place, u_drive)
         return after, step
@@ -124,7 +126,7 @@ class CompiledCMDP:
     ) -> tuple[Envs, Step, Transition]:
         """The same, with what the move was before any rescue."""
         task, jax_env = self.task, self.jax_env
-        action, vetoes = self._overridden(rules, envs, action)
+        action, vetoes, astray = self._overridden(rules, envs, action)
         moved, move = self._move(params, envs.state, action, u)
         vector = move.state
         judged = step_rules.judge(
@@ -141,11 +143,14 @@ class CompiledCMDP:
         state, ride = self._put(placed, moved, target), None
         if self._drives:
             assert u_drive is not None
-            state, ride = self._drive(params, rules, terms, envs.account, judged, state, u_drive)
+            state, ride, lost = self._drive(params, rules, terms, envs.account, judged, state, u_drive)
+            astray = lost if astray is None else astray | lost
             where_to = jnp.where((ride.steps > 0)[:, None], jax_env.state_vector(state), where_to)
         account, step, transition = step_rules.conclude(judged, terms, envs.account, where_to, landed, ride=ride)
         if task.reward is not None:
             step = step._replace(reward=task.reward(transition))
+        if astray is not None:
+            step = step._replace(driven=jnp.where(astray, jnp.nan, step.driven))
         after = Envs(state=state, account=account, visited=visited, length=length, doomed=envs.doomed)
         return after, step, transition
 
@@ -176,25 +181,41 @@ class CompiledCMDP:
             move = move._replace(observation=self.jax_env.get_obs(moved.state, params))
         return moved.state, move
 
-    def _overridden(self, rules: Rules, envs: Envs, action: Array) -> tuple[Array, dict[int, Array]]:
-        """What the environments are given, (E, ...), and the verdicts (E, k) of each of the triggers that judge
-        actions, by its number."""
+    def _overridden(self, rules: Rules, envs: Envs, action: Array) -> tuple[Array, dict[int, Array], Array | None]:
+        """What the environments are given, (E, ...), the verdicts (E, k) of each of the triggers that judge actions, by
+        its number, and whom an `act` gave an action outside of the space (E,)."""
         if not self._overrides:
-            return action, {}
+            return action, {}, None
         vector = self.jax_env.state_vector(envs.state)
         vetoes = {
             number: jnp.stack([trigger(vector, action) for trigger in triggers], axis=-1)
             for number, (triggers, judges_actions) in enumerate(self._triggers)
             if judges_actions
         }
-        given = action
+        given, astray = action, jnp.zeros(len(vector), bool)
         for number, fired in vetoes.items():
             vetoed = (rules.trigger == number) & fired.any(axis=-1)
             for k, override in self._overrides:
                 mine = vetoed & (rules.reset == k)
-                instead = override.act(vector, action).astype(action.dtype)
+                instead = self._actions("act of an Override", override.act(vector, action), action)
                 given = jnp.where(mine.reshape(mine.shape + (1,) * (action.ndim - 1)), instead, given)
-        return given, vetoes
+                astray = astray | (mine & ~self._are_actions(instead))
+        return given, vetoes, astray
+
+    def _actions(self, what: str, answer: Array, like: Array) -> Array:
+        """What a rescue does, (E, ...), in numbers like those of actions."""
+        answer = jnp.asarray(answer)
+        if answer.shape != like.shape or not np.can_cast(answer.dtype, like.dtype, "same_kind"):
+            raise TaskError(
+                f"The {what} of task '{self.task.name}' answered {answer.dtype} of shape {answer.shape} for "
+                f"{len(like)} states: answer {like.dtype} of shape {like.shape}, an action for each."
+            )
+        return answer.astype(like.dtype)
+
+    def _are_actions(self, given: Array) -> Array:
+        """Which of them lie in the action space, (E,)."""
+        n = self.jax_env.n_actions
+        return (given >= 0) & (given < n) if isinstance(n, int) else n.holds(given)
 
     def _fired(self, rules: Rules, vector: Array, vetoes: dict[int, Array]) -> Array:
         """Which of the student's own triggers fired, (E, k)."""
@@ -216,28 +237,30 @@ class CompiledCMDP:
         judged: Judged,
         state: State,
         u_drive: Array,
-    ) -> tuple[State, Ride]:
-        """Steps of the controllers, until nobody is driven any more."""
+    ) -> tuple[State, Ride, Array]:
+        """Steps of the controllers, until nobody is driven any more; and whom one gave an action outside of the space
+        (E,)."""
 
-        def drive_on(now: tuple[Array, State, Ride]) -> tuple[Array, State, Ride]:
-            t, state, ride = now
+        def drive_on(now: tuple[Array, State, Ride, Array]) -> tuple[Array, State, Ride, Array]:
+            t, state, ride, astray = now
             vector = self.jax_env.state_vector(state)
-            (_, first), *others = self._drives
-            action = first.controller(vector)
-            for k, drive in others:
-                action = jnp.where(rules.reset == k, drive.controller(vector), action)
+            action = judged.move.action
+            for k, drive in self._drives:
+                steered = self._actions("controller of a Drive", drive.controller(vector), action)
+                action = jnp.where(rules.reset == k, steered, action)
             moved, move = self._move(params, state, action, u_drive[:, t])
             safe = ~self._fired(rules, move.state, self._no_vetoes(len(vector))).any(axis=-1)
             for k, drive in self._drives:
                 if drive.until is not None:
                     safe = jnp.where(rules.reset == k, drive.until(move.state), safe)
             after = step_rules.driven_on(ride, terms, account, move, self._dangers_of(move), safe, False)
-            return t + 1, _choose(ride.driving, moved, state), after
+            astray = astray | (ride.driving & ~self._are_actions(action))
+            return t + 1, _choose(ride.driving, moved, state), after, astray
 
         ride = step_rules.set_off(judged, terms, account, False)
-        start = (jnp.int32(0), state, ride)
-        _, state, ride = jax.lax.while_loop(lambda now: now[2].driving.any(), drive_on, start)
-        return state, ride
+        start = (jnp.int32(0), state, ride, jnp.zeros_like(ride.driving))
+        _, state, ride, astray = jax.lax.while_loop(lambda now: now[2].driving.any(), drive_on, start)
+        return state, ride, astray
 
     def _no_vetoes(self, n: int) -> dict[int, Array]:
         m = len(self.task.constraints) - 1

@@ -5,11 +5,14 @@ By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here; drives 
 
 from __future__ import annotations
 
+from functools import partial, reduce
+from operator import or_
+
 import numpy as np
 
 from cisr.cmdp import rules
 from cisr.cmdp.acting import driving, overriding
-from cisr.cmdp.induced import NOWHERE, Induced, JudgedModel, bools, zones_of
+from cisr.cmdp.induced import NOWHERE, Induced, JudgedModel, asked, bools, zones_of
 from cisr.core.errors import TaskError
 from cisr.core.intervention import Drive, Intervention, Override, Place, Rewind
 from cisr.core.libraries import GYMNASIUM
@@ -37,12 +40,13 @@ def model_of(task: Task) -> FiniteModel | None:
 def judge(task: Task, model: FiniteModel) -> JudgedModel:
     """M, with its own horizon."""
     move = Move(model.states[model.target], model.reward, model.terminated, model.action)
+    failed = reduce(or_, (asked(danger, move) for danger in task.dangers.values()))
     return JudgedModel(
         model=model,
         horizon=model.lasting(task.horizon),
         move=move,
-        failed=bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
-        succeeded=bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
+        failed=bools(failed, len(model.target), f"danger of task '{task.name}'"),
+        succeeded=bools(asked(task.success, move), len(model.target), f"success of task '{task.name}'"),
         perilous=bools(_perilous(task, model), model.n_states, f"danger of task '{task.name}'"),
     )
 
@@ -50,7 +54,7 @@ def judge(task: Task, model: FiniteModel) -> JudgedModel:
 def _perilous(task: Task, model: FiniteModel) -> np.ndarray:
     """Where danger holds of students that are put there, (n,)."""
     put = standing(model.states)
-    return np.asarray(np.any([holds_standing(danger, put) for danger in task.dangers.values()], axis=0))
+    return np.asarray(np.any([asked(partial(holds_standing, danger), put) for danger in task.dangers.values()], axis=0))
 
 
 def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
@@ -122,7 +126,7 @@ def _placed(model: FiniteModel, intervention: Intervention, source: np.ndarray, 
     answers: dict[tuple[int, int], int] = {}
     for s, s_next in zip(source.tolist(), target.tolist(), strict=True):
         if (s, s_next) not in answers:
-            vector = np.asarray(intervention.reset.fn(model.states[s_next], model.states[[s]], np.empty(0)))
+            vector = np.asarray(asked(intervention.reset.fn, model.states[s_next], model.states[[s]], np.empty(0)))
             number = model.numbers.get(tuple(vector.tolist())) if vector.shape == model.states.shape[1:] else None
             if number is None:
                 entered = f"{said(model.vector(s_next))} entered from {said(model.vector(s))}"

@@ -18,6 +18,7 @@ from cisr.cmdp.memory import Memory
 from cisr.cmdp.questions import Questions
 from cisr.cmdp.rules import Judged, Ride, Step, Terms
 from cisr.core import constraints
+from cisr.core.checks import LARGEST
 from cisr.core.errors import AnswerError
 from cisr.core.intervention import Drive, Intervention, Override, Place, Rewind
 from cisr.core.moves import Infos, Move, Transition, standing
@@ -142,7 +143,7 @@ class InducedCMDPs:
         vetoed = vetoes.any(axis=-1)
         if not vetoed.any():
             return actions, vetoes
-        instead = self._ask.actions("act", reset.act, states, actions.copy())
+        instead = self._ask.actions("act", reset.act, states, actions.copy(), used=vetoed)
         return np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions), vetoes
 
     def _move(
@@ -193,12 +194,12 @@ class InducedCMDPs:
     def _paid(self) -> np.ndarray:
         """What the task itself pays for the last step, (E,)."""
         paid = self._ask.reward(self.transition)
-        for k in np.flatnonzero(~np.isfinite(paid)).tolist():
+        fine = abs(paid) <= LARGEST
+        for k in np.flatnonzero(~fine).tolist():
             if k not in self._left_out:
-                self._give_up(
-                    k, AnswerError(f"The reward of task '{self.task.name}' paid {paid[k]}: it must pay finite numbers.")
-                )
-        return np.where(np.isfinite(paid), paid, 0.0).astype(float)
+                what = f"The reward of task '{self.task.name}' paid {paid[k]:g}"
+                self._give_up(k, AnswerError(f"{what}: give finite numbers from {-LARGEST:g} to {LARGEST:g}."))
+        return np.where(fine, paid, 0.0).astype(float)
 
     def _begun_in_danger(self) -> np.ndarray | None:
         """Which dangers hold where episodes start that have not moved yet, (E, n); None where there are none."""
@@ -244,7 +245,8 @@ class InducedCMDPs:
         states = list(judged.move.state)
         while who := [k for k in np.flatnonzero(ride.driving).tolist() if k not in self._left_out]:
             self._on_ask(None)
-            actions = self._ask.actions("controller", reset.controller, np.stack(states))
+            driven = np.isin(np.arange(len(self.envs)), who)
+            actions = self._ask.actions("controller", reset.controller, np.stack(states), used=driven)
             move, late, moved = self._move(actions, states, who)
             self._on_ask(None)
             safe = self._ask.safe(move.state)

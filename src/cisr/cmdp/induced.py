@@ -3,6 +3,8 @@ environments show danger only in the reward."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +99,11 @@ class Induced:
         return np.asarray(self.fired.any(axis=1))
 
 
+def asked(function: Callable[..., Any], *about: Any) -> Any:
+    """What a function of the user's answers of copies: a model is asked about again and again."""
+    return function(*copy.deepcopy(about))
+
+
 def bools(answer: Any, n: int, what: str) -> np.ndarray:
     verdict = np.asarray(answer)
     if verdict.shape != (n,) or verdict.dtype != bool:
@@ -109,8 +116,8 @@ def bools(answer: Any, n: int, what: str) -> np.ndarray:
 
 def zones_of(model: FiniteModel, intervention: Intervention) -> np.ndarray:
     """Which triggers fire in which states, (n, k)."""
-    asked = intervention.triggers.items()
+    triggers = intervention.triggers.items()
     whose = f"of '{intervention.name}'"
     return np.stack(
-        [bools(trigger(model.states), model.n_states, f"trigger '{name}' {whose}") for name, trigger in asked], axis=1
+        [bools(asked(f, model.states), model.n_states, f"trigger '{name}' {whose}") for name, f in triggers], axis=1
     )

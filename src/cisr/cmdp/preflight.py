@@ -18,11 +18,11 @@ import numpy as np
 from cisr.cmdp.answers import Answers, checked_state
 from cisr.cmdp.copies import misgoing
 from cisr.cmdp.memory import way_back
-from cisr.cmdp.questions import Questions
+from cisr.cmdp.questions import Questions, raised
 from cisr.cmdp.saving import Saving
 from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Drive, Override, Place, Rewind
-from cisr.core.moves import holds_standing, standing
+from cisr.core.moves import holds_standing, standing, unwritable
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
 
@@ -88,6 +88,7 @@ def check_predicates(task: Task, state: np.ndarray, actions: gymnasium.Space[Any
         (f"danger '{name}'", partial(holds_standing, danger), (move,)) for name, danger in task.dangers.items()
     ]
     asked.append(("success", partial(holds_standing, task.success), (move,)))
+    nobody = np.zeros(n, bool)  # whether an action is done here is not known
     for intervention in task.interventions:
         action = np.stack([np.asarray(actions.sample())] * n) if intervention.judges_actions else None
         about = (states,) if action is None else (states, action)
@@ -95,10 +96,10 @@ def check_predicates(task: Task, state: np.ndarray, actions: gymnasium.Space[Any
         questions = Questions(task, intervention, n, actions)
         match intervention.reset:
             case Drive(controller):
-                questions.actions("controller", controller, states)
+                questions.actions("controller", controller, states, used=nobody)
                 asked.append((f"until of '{intervention.name}'", intervention.safe, (states,)))
             case Override(act):
-                questions.actions("act", act, *about)
+                questions.actions("act", act, *about, used=nobody)
     for what, predicate, about in asked:
         check_verdict(f"The {what} of task '{task.name}'", predicate, about, states.shape)
 
@@ -107,11 +108,11 @@ def check_verdict(who: str, predicate: Any, about: tuple[Any, ...], shape: tuple
     """One bool for each of the states of a shape (..., d)."""
     mend = "answer one bool for each state, and index its last axis: state[..., 0], not state[0]"
     try:
-        verdict = np.asarray(predicate(*about))
+        verdict = np.asarray(predicate(*map(unwritable, about)))
     except CisrError:
         raise
     except users_errors() as error:
-        raise TaskError(f"{who} raised {described(error)}, asked about states of shape {shape}: {mend}.") from error
+        raise TaskError(f"{who} {raised(error)}, asked about states of shape {shape}: {mend}.") from error
     if verdict.shape != shape[:-1] or verdict.dtype != bool:
         raise TaskError(
             f"{who} answered {verdict.dtype} of shape {verdict.shape}, asked about states of shape {shape}; expected "

@@ -9,9 +9,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cisr.core.errors import CisrError, TaskError, described
+from cisr.cmdp.answers import as_actions, is_action
+from cisr.core.checks import shown
+from cisr.core.errors import AnswerError, CisrError, TaskError, described
 from cisr.core.intervention import Intervention
-from cisr.core.moves import Move, Transition, holds_standing
+from cisr.core.moves import Move, Transition, holds_standing, unwritable
 from cisr.core.task import Task
 from cisr.system.interrupts import users_errors
 
@@ -54,25 +56,38 @@ class Questions:
         assert self._task.reward is not None
         return self._asked("reward", self._task.reward, transition, kinds="biuf", wanted="transitions: answer a number")
 
-    def actions(self, what: str, function: Callable[..., Any], *about: np.ndarray) -> np.ndarray:
-        """What a rescue does, (E, ...): actions as the environments' space has them."""
+    def actions(self, what: str, function: Callable[..., Any], *about: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """What a rescue does, (E, ...): actions as the environments' space has them. Those that are `used` (E,) lie
+        within it; what else a function says of states that it is not needed for is no concern of anybody's."""
         who = f"The {what} of '{self._intervention.name}' of task '{self._task.name}'"
-        actions = np.asarray(self._answered(who, function, *about))
-        shape, dtype = (self._n, *(self._space.shape or ())), self._space.dtype or actions.dtype
-        if actions.shape != shape or not np.can_cast(actions.dtype, dtype, "same_kind"):
+        given = np.asarray(self._answered(who, function, *about))
+        actions = as_actions(self._space, given)
+        if given.shape != (self._n, *(self._space.shape or ())) or actions is None:
             raise TaskError(
-                f"{who} answered {actions.dtype} of shape {actions.shape} for {self._n} states: answer an action of "
+                f"{who} answered {given.dtype} of shape {given.shape} for {self._n} states: answer an action of "
                 f"{self._space} for each."
             )
-        return actions.astype(dtype, copy=False)
+        for k in np.flatnonzero(used):
+            if not is_action(self._space, given[k], actions[k]):
+                raise TaskError(
+                    f"{who} answered {shown(given[k].tolist())} for the state {about[0][k].tolist()}: answer an action "
+                    f"of {self._space} for each."
+                )
+        return actions
 
     def placed(self, fn: Callable[..., Any], state: np.ndarray, history: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Where a `Place` puts one student, (d,)."""
-        placed = np.asarray(fn(state, history, u))
-        if placed.shape != state.shape:
+        who = f"The reset of '{self._intervention.name}'"
+        try:
+            placed = np.asarray(fn(*map(unwritable, (state, history, u))))
+        except (CisrError, MemoryError):
+            raise
+        except users_errors() as error:
+            raise AnswerError(f"{who} {raised(error)}, asked about the state {state.tolist()}.") from error
+        if placed.shape != state.shape or placed.dtype.kind not in "biuf":
             raise TaskError(
-                f"The reset of '{self._intervention.name}' answered shape {placed.shape} for a state of shape "
-                f"{state.shape}: answer a state."
+                f"{who} answered shape {placed.shape} for a state of shape {state.shape}, as {placed.dtype}: answer a "
+                f"state."
             )
         return placed
 
@@ -96,8 +111,14 @@ class Questions:
 
     def _answered(self, who: str, function: Callable[..., Any], *about: Any) -> Any:
         try:
-            return function(*about)
+            return function(*map(unwritable, about))
         except (CisrError, MemoryError):
             raise
         except users_errors() as error:
-            raise TaskError(f"{who} raised {described(error)}, asked about {self._n} states.") from error
+            raise TaskError(f"{who} {raised(error)}, asked about {self._n} states.") from error
+
+
+def raised(error: BaseException) -> str:
+    """What one of the user's functions raised, and how to mend what can be told."""
+    said = f"raised {described(error)}"
+    return f"{said}: it must leave what it is shown as it was, and write to a copy" if "read-only" in said else said

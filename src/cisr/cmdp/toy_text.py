@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from gymnasium import ObservationWrapper, wrappers
 
+from cisr.cmdp.saving import layers
+from cisr.cmdp.time_limits import time_limit
 from cisr.core.model import FiniteModel
 from cisr.core.timed import Timed
 
@@ -32,22 +33,8 @@ def toy_text_model(env: Any) -> FiniteModel | None:
         reward=reward[real].astype(float),
         terminated=terminated[real].astype(bool),
         start=np.array(start, float),
-        time_limit=_time_limit(env),
+        time_limit=time_limit(env),
     )
-
-
-def _time_limit(env: Any) -> int | None:
-    """The shortest of the wrappers' own; a spec may name one that is not there."""
-    limits = [layer._max_episode_steps for layer in _layers(env) if isinstance(layer, wrappers.TimeLimit)]
-    return min(limits, default=None)
-
-
-def _layers(env: Any) -> Iterator[Any]:
-    """The wrappers, from the outermost on, and the environment itself."""
-    while env is not env.unwrapped:
-        yield env
-        env = env.env
-    yield env
 
 
 def _shows_its_core(env: Any) -> bool:
@@ -60,7 +47,7 @@ def _shows_its_core(env: Any) -> bool:
         wrappers.RecordEpisodeStatistics,
         wrappers.TimeLimit,
     )
-    *around, core = _layers(env)
+    *around, core = layers(env)
     stock = all(_is_stock(layer, name) for layer in (*around, core) for name in ("step", "reset"))
     return stock and all(isinstance(layer, transparent) for layer in around)
 

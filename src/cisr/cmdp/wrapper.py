@@ -7,13 +7,14 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from cisr.cmdp.answers import is_flattened
+from cisr.cmdp.answers import as_actions, is_action, is_flattened
 from cisr.cmdp.gymnasium import InducedCMDPs
-from cisr.core.checks import check_kind, shown
+from cisr.core.checks import check_kind, check_whole, is_one_of, shown
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Intervention
 from cisr.core.task import Task, check_task_given
 
+LARGEST_SEED = 2**64 - 1
 Cost = Literal["failures", "failures and rescues"]
 """What `info["cost"]` counts."""
 
@@ -43,7 +44,7 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         check_task_given(task)
         check_kind("The intervention", intervention, (str, Intervention), "a name, or a cisr.Intervention")
-        if cost not in ("failures", "failures and rescues"):
+        if not is_one_of(cost, ("failures", "failures and rescues")):
             raise ConfigError(f"The cost is {shown(cost)}: give 'failures' or 'failures and rescues'.")
         super().__init__(task.make_env(**env_options))
         chosen = task.intervention(intervention) if isinstance(intervention, str) else intervention
@@ -53,17 +54,23 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f"give it those of task '{task.name}', {', '.join(task.constraints[1:])}."
             )
         self._cmdp = InducedCMDPs(task, chosen, [self.env])
+        self._running = False
         self._counted = slice(1) if cost == "failures" else slice(None)
         self.constraints = ("failures", *chosen.triggers)
         """The names of all costs."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            seed = check_whole("The seed of a reset", seed, 0, LARGEST_SEED)
         observation, info = self._cmdp.restart(0, seed, options)
+        self._running = True
         return self._observed(observation), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        given = self._checked(action)
         before = self._cmdp.counts[0]
-        step = self._cmdp.step(np.array([action]))
+        step = self._cmdp.step(given)
+        self._running = not (step.terminated[0] or step.truncated[0])
         events = self._cmdp.counts[0] - before
         info = {
             **self._cmdp.infos[0],
@@ -81,6 +88,22 @@ class InducedCMDP(gymnasium.Wrapper[Any, Any, Any, Any]):
             bool(step.truncated[0]),
             info,
         )
+
+    def _checked(self, action: Any) -> np.ndarray:
+        """The action as a batch of one, in the type of its space."""
+        if not self._running:
+            raise ConfigError("No episode is under way, before the first reset and after each end: call reset.")
+        space = self.action_space
+        if space.shape is None and space.contains(action):  # one of several parts
+            return np.array([action])
+        try:
+            given = np.array([action])
+        except ValueError:  # rows of several lengths
+            given = np.array([None])
+        taken = as_actions(space, given)
+        if taken is None or taken.shape[1:] != space.shape or not is_action(space, given[0], taken[0]):
+            raise ConfigError(f"The action is {shown(action)}: give one of {space}.")
+        return taken
 
     def _observed(self, observation: np.ndarray) -> Any:
         if is_flattened(self.observation_space):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import Any
 
@@ -15,6 +15,9 @@ MOST_STUDENTS = 100_000
 """Students of one run, and all else that is counted by students or policies: more would be a slip of the keyboard."""
 MOST_STEPS = 2**31 - 1
 """Time limits and other counts of steps: what compiled programs count with."""
+
+LARGEST = 1e100
+"""Of rewards and scores: squares and sums of it are still numbers."""
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
@@ -62,10 +65,21 @@ def check_in_all(each: int, groups: int, what: str) -> None:
         raise ConfigError(f"{given}: give at most {MOST_STUDENTS:,} in all.")
 
 
+def is_number(value: Any) -> bool:
+    """A finite number."""
+    given = as_python(value)
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(_float(given))
+
+
+def is_one_of(value: Any, texts: Collection[str]) -> bool:
+    """One of these texts; arrays would be compared element by element."""
+    return isinstance(value, str) and value in texts
+
+
 def check_number(what: str, number: Any, least: float = -math.inf) -> float:
     """A finite number, at least `least`, as Python has it."""
     given = as_python(number)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(_float(given)):
+    if not is_number(given):
         raise ConfigError(f"{_given(what, number)}: give a finite number.")
     if given < least:
         raise ConfigError(f"{_given(what, number)}: give a finite number ≥ {least:g}.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cisr.core.checks import check_whole, keep, shown
 from cisr.core.errors import ConfigError
 
 ROUNDING = 1e-9
@@ -37,6 +38,11 @@ class FiniteModel:
     """Steps after which the environment itself cuts an episode off, where it does."""
 
     def __post_init__(self) -> None:
+        for name in ("states", *_FLAT, "start"):
+            keep(self, **{name: _array(name, getattr(self, name))})
+        keep(self, n_actions=check_whole("The number of a model's actions", self.n_actions))
+        if self.time_limit is not None:
+            keep(self, time_limit=check_whole("The time limit of a model", self.time_limit))
         n = self.n_states
         sizes = {name: np.shape(getattr(self, name)) for name in _FLAT}
         if self.states.ndim != 2 or len(set(sizes.values())) != 1 or len(sizes["source"]) != 1:
@@ -59,7 +65,7 @@ class FiniteModel:
                 f"In state {said(self.vector(state))} the probabilities of action {action} add up to {total[pair]:g}: "
                 "they must add up to 1 in every state, also where episodes end (let those lead to themselves)."
             )
-        if self.start.shape != (n,) or (self.start < 0).any() or abs(self.start.sum() - 1) > ROUNDING:
+        if self.start.shape != (n,) or (self.start < 0).any() or not abs(self.start.sum() - 1) <= ROUNDING:
             raise ConfigError(
                 f"A model starts with {self.start.shape} probabilities that add up to {self.start.sum():g}: "
                 f"give one for each of its {n} states, together 1."
@@ -69,7 +75,7 @@ class FiniteModel:
 
     @property
     def n_states(self) -> int:
-        return len(self.states)
+        return len(self.states) if self.states.ndim else 0
 
     @property
     def pair(self) -> np.ndarray:
@@ -88,6 +94,16 @@ class FiniteModel:
     def vector(self, number: int | np.integer[Any]) -> tuple[float, ...]:
         """The state vector of a state number, as plain numbers."""
         return tuple(self.states[number].tolist())
+
+
+def _array(name: str, given: Any) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of several lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise ConfigError(f"A model's {name} is {shown(given)}: give an array of numbers.")
+    return array
 
 
 def said(state: tuple[float, ...]) -> str:

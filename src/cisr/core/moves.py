@@ -101,6 +101,16 @@ class Move(NamedTuple):
         return Move(*map(some, self))
 
 
+def unwritable(part: Any) -> Any:
+    """A part of a move, or a whole record of such parts, that the user's code can read and not write to: what one
+    function changes in place, others would go on with."""
+    if isinstance(part, np.ndarray):
+        view = part.view()
+        view.flags.writeable = False
+        return view
+    return type(part)(*map(unwritable, part)) if isinstance(part, Move | Transition) else part
+
+
 def stacked(moves: Sequence[Move]) -> Move:
     """Moves of one student each, whose infos are plain dictionaries, as one move of all."""
 

@@ -21,6 +21,7 @@ from cisr.core.checks import (
     check_predicates,
     check_text,
     check_whole,
+    is_one_of,
     keep,
     shown,
 )
@@ -114,7 +115,7 @@ class Task:
                 raise ConfigError(
                     f"Task '{self.name}' calls an intervention '{name}': that name is taken; choose another."
                 )
-        if self.constraint_form not in ("mean", "sum"):
+        if not is_one_of(self.constraint_form, ("mean", "sum")):
             raise ConfigError(f"Task '{self.name}' has constraint_form={self.constraint_form!r}: give 'mean' or 'sum'.")
         if len({tuple(i.triggers) for i in self.interventions}) > 1:
             raise ConfigError(
@@ -177,6 +178,7 @@ class Task:
 
     def intervention(self, name: str) -> Intervention:
         """The intervention of that name; `none` is always there, and `Back-x` where the task has a rewind."""
+        check_text("The name of an intervention", name)
         for intervention in (*self.interventions, self._nothing()):
             if intervention.name == name:
                 return intervention

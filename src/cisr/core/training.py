@@ -13,6 +13,7 @@ from cisr.core.checks import (
     check_number,
     check_text,
     check_whole,
+    is_one_of,
     keep,
     shown,
 )
@@ -66,8 +67,8 @@ class Teaching:
             keep(self, patience=check_whole("patience", self.patience))
         for which in ("return_range", "violation_range"):
             if (given := getattr(self, which)) is not None:
-                keep(self, **{which: _checked_range(which, given)})
-        if self.teacher not in ("top-two", "gp-ucb"):
+                keep(self, **{which: checked_range(which, given)})
+        if not is_one_of(self.teacher, ("top-two", "gp-ucb")):
             raise ConfigError(f"The teacher is {shown(self.teacher)}: give 'top-two' or 'gp-ucb'.")
         if not _all(self.initial, lambda point: isinstance(point, Mapping)):
             raise ConfigError(f"initial is {shown(self.initial)}: give a tuple of points, each a dictionary by name.")
@@ -83,7 +84,7 @@ def _is_prior(given: Any) -> bool:
     return _all(given, lambda number: isinstance(number, int | float) and number > 0) and len(given) == 2
 
 
-def _checked_range(which: str, given: Any) -> tuple[float, float]:
+def checked_range(which: str, given: Any) -> tuple[float, float]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ConfigError(f"{which} is {shown(given)}: give (low, high), or None.")
     low, high = (check_number(f"An end of {which}", end) for end in given)
@@ -127,6 +128,6 @@ class Training:
         check_kind("The teaching", self.teaching, Teaching, "a cisr.Teaching")
         check_kind("The student_kind", self.student_kind, (str, type(None)), "a text or None")
         check_text("The scale", self.scale)
-        if self.backend not in ("auto", "gymnasium", "compiled"):
+        if not is_one_of(self.backend, ("auto", "gymnasium", "compiled")):
             raise ConfigError(f"The backend is {shown(self.backend)}: give auto, gymnasium or compiled.")
         check_names("The xla_flags", self.xla_flags)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cisr.core.checks import check_kind, check_names, check_number, check_text, keep, shown
+from cisr.core.checks import check_kind, check_names, check_number, check_text, check_whole, keep, shown
 from cisr.core.errors import ConfigError
 from cisr.core.rewinds import read_rewind
+from cisr.core.training import MOST_SWITCHES, checked_range
 from cisr.curricula.base import CurriculumPolicy, Observation, Stage
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 
@@ -82,27 +83,32 @@ class Switching:
         violation_range: tuple[float, float],
     ) -> SearchSpace:
         """The 3K + 1 parameters of this class: K pairs of thresholds, K + 1 interventions."""
+        check_names("The interventions of a search space", interventions)
+        n_switches = check_whole("n_switches", n_switches, 0, MOST_SWITCHES)
+        return_range = checked_range("return_range", return_range)
+        violation_range = checked_range("violation_range", violation_range)
         thresholds = [
             Real(name=f"{what}_{k}", low=low, high=high)
             for k in range(1, n_switches + 1)
             for what, (low, high) in (("return", return_range), ("violation", violation_range))
         ]
-        choices = [Choice(name=f"intervention_{k}", options=interventions) for k in range(1, n_switches + 2)]
+        choices = [Choice(name=f"intervention_{k}", options=tuple(interventions)) for k in range(1, n_switches + 2)]
         return SearchSpace(parameters=(*thresholds, *choices))
 
     @staticmethod
     def from_parameters(parameters: Parameters) -> Switching:
         """The policy at a point of `space`."""
-        n_switches = sum(name.startswith("return_") for name in parameters)
-        return Switching(
-            interventions=tuple(str(parameters[f"intervention_{k}"]) for k in range(1, n_switches + 2)),
-            thresholds=tuple(
-                Threshold(
-                    min_return=float(parameters[f"return_{k}"]), max_violation=float(parameters[f"violation_{k}"])
-                )
+        try:
+            n_switches = sum(name.startswith("return_") for name in parameters)
+            interventions = tuple(str(parameters[f"intervention_{k}"]) for k in range(1, n_switches + 2))
+            numbers = [
+                (float(parameters[f"return_{k}"]), float(parameters[f"violation_{k}"]))
                 for k in range(1, n_switches + 1)
-            ),
-        )
+            ]
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ConfigError(f"No point of Switching.space(…) is {shown(parameters)}: give one by name.") from error
+        thresholds = tuple(Threshold(min_return=least, max_violation=most) for least, most in numbers)
+        return Switching(interventions=interventions, thresholds=thresholds)
 
 
 @dataclass(frozen=True)

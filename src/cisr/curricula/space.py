@@ -6,10 +6,10 @@ A proposal is a plain dictionary from names to values, so it can be stored as JS
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cisr.core.checks import check_kind, check_names, is_number, is_one_of, shown
 from cisr.core.errors import ConfigError
 
 Parameters = dict[str, float | str]
@@ -25,8 +25,9 @@ class Real:
     high: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ConfigError(f"Parameter '{self.name}' ranges over [{self.low}, {self.high}]: give finite low < high.")
+        if not (is_number(self.low) and is_number(self.high) and self.low < self.high):
+            ends = f"[{shown(self.low)}, {shown(self.high)}]"
+            raise ConfigError(f"Parameter '{self.name}' ranges over {ends}: give finite low < high.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class Choice:
     options: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        check_names(f"The options of '{self.name}'", self.options)
         if not self.options or len(set(self.options)) != len(self.options):
             raise ConfigError(f"Parameter '{self.name}' offers {self.options}: give at least one option, each once.")
 
@@ -57,15 +59,16 @@ class SearchSpace:
 
     def check(self, point: Mapping[str, float | str]) -> None:
         """Complain about a point that does not lie in this space."""
+        check_kind("A point of a search space", point, Mapping, "a dictionary by name")
         names = [p.name for p in self.parameters]
-        if sorted(point) != sorted(names):
-            raise ConfigError(f"A point names {sorted(point)}, the search space {sorted(names)}: give just these.")
+        if set(point) != set(names):
+            raise ConfigError(f"A point names {list(point)}, the search space {sorted(names)}: give just these.")
         for parameter in self.parameters:
             value = point[parameter.name]
             if isinstance(parameter, Choice):
-                if value not in parameter.options:
+                if not is_one_of(value, parameter.options):
                     raise ConfigError(f"'{parameter.name}' is {value!r}: give one of {', '.join(parameter.options)}.")
-            elif isinstance(value, str) or not parameter.low <= value <= parameter.high:
+            elif not is_number(value) or not parameter.low <= value <= parameter.high:
                 raise ConfigError(
                     f"'{parameter.name}' is {value!r}: give a number in [{parameter.low}, {parameter.high}]."
                 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cisr.core.checks import check_number, check_text, check_whole, shown
+from cisr.core.checks import LARGEST, check_number, check_text, check_whole, shown
 from cisr.core.errors import ConfigError
 from cisr.curricula import Observation
 from cisr.store import Store, opened, owner_of
@@ -38,8 +38,6 @@ PATIENCE = 60.0
 """Seconds that a rig waits for its turn at the store."""
 COUNTS = ("episodes", "steps", "rescues", "failures")
 NEEDED = ("mean_return", "violation")
-LARGEST = 1e100
-"""What a rig may tell: squares and sums of it are still numbers."""
 
 
 class Trial:

@@ -13,7 +13,7 @@ from typing import Any
 
 from cisr.core.callback import Callback, ProgressEvent, check_callback, ignore
 from cisr.core.checks import check_function, check_in_all, check_kind, check_text
-from cisr.core.errors import NobodyFinished
+from cisr.core.errors import CisrError, ConfigError, NobodyFinished, described
 from cisr.core.seeding import check_seed, derive_seed
 from cisr.core.task import Task, check_task_given
 from cisr.core.training import Teaching
@@ -22,7 +22,7 @@ from cisr.experiments import guidance
 from cisr.experiments.handing_out import HandsOutTrials
 from cisr.experiments.safe_evaluation import settle
 from cisr.experiments.search import MakeTeacher, default_teacher, policy_at, search_space, usual_score
-from cisr.experiments.trials import Score, Trials
+from cisr.experiments.trials import Score, Trials, scored
 from cisr.experiments.withdrawal import Withdrawn, withdrawn
 from cisr.store import Store, StoredTrial, opened
 from cisr.store.fingerprint import fingerprint
@@ -30,10 +30,11 @@ from cisr.store.provenance import describe, describe_teacher
 from cisr.store.runs import begin, deployed, plan_students
 from cisr.students.config import Population
 from cisr.students.kinds import AnyStudent, with_students
-from cisr.system.interrupts import interrupts_told_apart
+from cisr.system.interrupts import interrupts_told_apart, users_errors
 from cisr.teachers import Belief, Teacher
 from cisr.training import Batching, Classroom, Execution, StudentSpec, Transcript, UnitLog, default_observe
 from cisr.training.finished import nobody_finished
+from cisr.training.lessons import observed_by
 from cisr.training.new_students import new_student
 from cisr.training.setup import make_setup, rehearse_setup
 
@@ -216,8 +217,14 @@ class Study(HandsOutTrials):
         )
 
     def _new_teacher(self, first: Sequence[Transcript] = ()) -> Teacher:
-        observed = [self.setup.observe(unit) for student in first for unit in student.units]
-        made = self._make_teacher(search_space(self.task, observed), derive_seed(self.seed, self.name))
+        observed = [observed_by(self.setup.observe, unit) for student in first for unit in student.units]
+        space = search_space(self.task, observed)
+        try:
+            made = self._make_teacher(space, derive_seed(self.seed, self.name))
+        except CisrError:
+            raise
+        except users_errors() as error:
+            raise ConfigError(f"The teacher of study '{self.name}' raised {described(error)}.") from error
         check_kind("What the teacher of a study makes", made, Teacher, "a cisr.Teacher")
         return made
 
@@ -264,7 +271,7 @@ class Study(HandsOutTrials):
             trial = known[number]
             finished = [student for student in trials.students([number]) if student.deployment is not None]
             whole = len(finished) == self._teaching.class_size
-            each = [self.score(student) for student in finished] if whole else []
+            each = [scored(self.score, student) for student in finished] if whole else []
             teacher.tell(trial.parameters, trial.score, trial.sem, each)
             callback(TrialProgress(self.name, number, trial))
         if teacher.trials and all(trial.score is None for trial in teacher.trials):  # nothing to learn from

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
+from cisr.core.checks import LARGEST, check_number
+from cisr.core.errors import CisrError, ConfigError, described
 from cisr.curricula import Parameters
 from cisr.experiments.statistics import standard_error
 from cisr.store import Store, StoredTrial
+from cisr.system.interrupts import users_errors
 from cisr.training import StudentSpec, Transcript
 
 Score = Callable[[Transcript], float]
+
+
+def scored(score: Score, student: Transcript) -> float:
+    """What a teacher wants of a student; the function is the user's, and the transcript stays as it is."""
+    who = f"The score of student '{student.name}'"
+    try:
+        given: Any = score(copy.deepcopy(student))
+        number = float(given) if isinstance(given, SupportsFloat) else given
+    except CisrError:
+        raise
+    except users_errors() as error:
+        raise ConfigError(f"{who}: the study's function raised {described(error)}.") from error
+    check_number(who, number)
+    if abs(number) > LARGEST:
+        raise ConfigError(f"{who} is {number:g}: give a number from {-LARGEST:g} to {LARGEST:g}.")
+    return float(number)
 
 
 class Trials:
@@ -58,7 +78,7 @@ class Trials:
         worst = None
         if any(taught[student.name].error is not None for students in classes.values() for student in students):
             finished = [student for student in self.transcripts() if student.deployment is not None]
-            worst = min((self._score(student) for student in finished), default=None)
+            worst = min((scored(self._score, student) for student in finished), default=None)
         for number, students in classes.items():
             score, sem = summarise([taught[student.name] for student in students], self._score, worst)
             self._store.tell(self._study, number, score, sem)
@@ -71,7 +91,7 @@ def summarise(
 
     Who did not finish counts as `worst`: a policy under which students break must not be judged by the survivors.
     """
-    scores = [score(transcript) for transcript in transcripts if transcript.error is None]
+    scores = [scored(score, transcript) for transcript in transcripts if transcript.error is None]
     if not scores:
         return None, None
     scores += [min(scores) if worst is None else worst] * (len(transcripts) - len(scores))

@@ -52,7 +52,7 @@ class NumpyPolicy:
     def outputs(self, observations: Any) -> Array:
         """What the policy says of observations (n, ...): logits (n, k), or means and, where it has them, logarithms of
         standard deviations side by side."""
-        x = np.asarray(observations)
+        x = self._numbers(np.asarray(observations))
         for what, *how in self.about["steps"]:
             x = self._step(what, how, x)
         said = self._dense("policy", x)
@@ -62,12 +62,21 @@ class NumpyPolicy:
             return np.concatenate([said, self._dense("log_std", x).clip(*self._actions["log_std_range"])], axis=-1)
         return said
 
+    def _numbers(self, x: Array) -> Array:
+        """Bytes of images may come as whole numbers of any type, and as nothing else."""
+        kind = self.about["observation"]["kind"]
+        fits = x.dtype.kind in ("biuf" if kind == "real" else "biu")
+        if not fits or (kind == "byte" and ((x < 0) | (x > 255)).any()):
+            sees = {"real": "numbers", "integer": "whole numbers", "byte": "bytes of images, 0 to 255"}[kind]
+            raise ValueError(f"An observation holds {x.dtype}: this policy sees {sees}, as its environment shows them.")
+        return x
+
     def _step(self, what: str, how: list[Any], x: Array) -> Array:
         if what == "one-hot":
             start, n = how
             return (np.asarray(x)[:, None] - start == np.arange(n)).astype(np.float32)
         if what == "divide":
-            return x.astype(np.float32) / np.float32(how[0] if x.dtype == np.uint8 else 1)
+            return x.astype(np.float32) / np.float32(how[0])
         if what == "flatten":
             return x.reshape(len(x), -1).astype(np.float32)
         x = x.astype(np.float32)

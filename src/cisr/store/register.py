@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from cisr.core.checks import check_text
 from cisr.core.errors import StoreError
 from cisr.store.database import Database
 from cisr.store.meaning import making_sense_of
@@ -15,6 +16,9 @@ from cisr.store.rows import as_json, from_unit, identity, to_deployment, to_spec
 from cisr.store.weights import Weights, file_name
 from cisr.students.kinds import student_from_json
 from cisr.training import Abandonment, Batch, Breakdown, Checkpoint, Graduation, StudentSpec, Transcript, UnitRecord
+
+LAST = "\U0010ffff"
+"""The last letter there is."""
 
 
 class KeepsStudents:
@@ -153,11 +157,14 @@ class KeepsStudents:
                 self._db.change("students", {"name": student.name, "batch": batch.name}, broken)
 
     def transcript(self, name: str) -> Transcript:
-        ((curriculum, config, seed, deployment, error, failures, abandoned),) = self._db.rows(
+        row = self._db.row(
             "SELECT curriculum, config, seed, deployment, error, failures_when_broken, abandoned "
             "FROM students JOIN batches ON batch = batches.name WHERE students.name = ?",
-            (name,),
+            (check_text("The name of a student", name),),
         )
+        if row is None:
+            raise StoreError(f"{self} has no student '{name}': see its students for the names.")
+        curriculum, config, seed, deployment, error, failures, abandoned = row
         if error is None and abandoned is not None:
             error = f"Student '{name}': {abandoned}"
         units = self._db.named_rows("units", {"student": name})
@@ -176,7 +183,7 @@ class KeepsStudents:
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:
         """All students whose name starts with the prefix, by name."""
-        after = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else b""  # all bytes come behind all texts
+        after = check_text("The beginning of students' names", prefix) + LAST if prefix else b""  # all bytes come last
         names = self._db.rows("SELECT name FROM students WHERE name >= ? AND name < ? ORDER BY name", (prefix, after))
         return [self.transcript(name) for (name,) in names]
 
@@ -195,7 +202,7 @@ class KeepsStudents:
         row = self._db.row(
             "SELECT batch, place, units, weights_checksum FROM students JOIN batches ON batch = batches.name "
             "WHERE students.name = ? AND units > 0",
-            (name,),
+            (check_text("The name of a student", name),),
         )
         if row is None:
             raise StoreError(f"{self} has no weights of a student '{name}': see its students for the names.")

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cisr.core.checks import as_python, check_kind, check_number, check_whole, keep, shown
+from cisr.core.checks import as_python, check_kind, check_number, check_whole, is_one_of, keep, shown
 from cisr.core.errors import ConfigError
 
 Activation = Literal["relu", "tanh"]
@@ -86,7 +86,7 @@ class CNN:
 
 
 def _check_activation(activation: str) -> None:
-    if activation not in ("relu", "tanh"):
+    if not is_one_of(activation, ("relu", "tanh")):
         raise ConfigError(f"The activation is '{activation}': give 'relu' or 'tanh'.")
 
 

@@ -50,6 +50,9 @@ class Distribution(Protocol):
     def in_space(self, actions: Array) -> Array:
         """Actions (..., *shape) as the environment is given them; array code."""
 
+    def holds(self, actions: Array) -> Array:
+        """Which actions, as the environment is given them, lie in the space, (...); array code."""
+
 
 def sample(distribution: Distribution, key: jax.Array, outputs: jax.Array) -> jax.Array:
     """Actions for outputs (..., n_outputs + n_log_std)."""
@@ -89,6 +92,9 @@ class Categorical:
 
     def in_space(self, actions: Array) -> Array:
         return actions + self.start if self.start else actions
+
+    def holds(self, actions: Array) -> Array:
+        return (actions >= self.start) & (actions < self.start + self.n_actions)
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,10 @@ class Categoricals:
 
     def in_space(self, actions: Array) -> Array:
         return (actions + np.array(self.start, np.int32)).reshape(*actions.shape[:-1], *self.space_shape)
+
+    def holds(self, actions: Array) -> Array:
+        first, n = (np.array(each, np.int32).reshape(self.space_shape) for each in (self.start, self.n_actions))
+        return ((actions >= first) & (actions < first + n)).all(axis=_last(self.space_shape))
 
 
 @dataclass(frozen=True)
@@ -182,6 +192,15 @@ class Gaussian:
     def in_space(self, actions: Array) -> Array:
         clipped = actions.clip(np.array(self.low, np.float32), np.array(self.high, np.float32))
         return clipped.reshape(*actions.shape[:-1], *self.space_shape)
+
+    def holds(self, actions: Array) -> Array:
+        low, high = (np.array(each, np.float32).reshape(self.space_shape) for each in (self.low, self.high))
+        return ((actions >= low) & (actions <= high) & (abs(actions) < np.inf)).all(axis=_last(self.space_shape))
+
+
+def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of one action."""
+    return tuple(range(-len(shape), 0))
 
 
 KINDS: dict[str, type[Any]] = {"discrete": Categorical, "multi-discrete": Categoricals, "box": Gaussian}

@@ -13,7 +13,7 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 
-from cisr.core.checks import check_kind, check_names, check_number
+from cisr.core.checks import check_kind, check_names, check_number, shown
 from cisr.core.errors import ConfigError
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
 
@@ -50,7 +50,7 @@ class Multipliers:
 
     def add(self, values: np.ndarray) -> None:
         """An episode has ended with these values of its constraints (m,)."""
-        self._episodes.append(values)
+        self._episodes.append(self._checked(values))
 
     def respond(self) -> dict[str, float]:
         """Move by the episodes since the last call, after a best response; returns the new multipliers."""
@@ -61,7 +61,21 @@ class Multipliers:
 
     def move(self, violations: np.ndarray) -> None:
         """By mean constraint values (m,)."""
-        self.log_weights = exponentiated_gradient(self.log_weights, jnp.asarray(violations), jnp.float32(self.rate))
+        moved = jnp.asarray(self._checked(violations))
+        self.log_weights = exponentiated_gradient(self.log_weights, moved, jnp.float32(self.rate))
+
+    def _checked(self, values: Any) -> np.ndarray:
+        try:
+            given = np.asarray(values)
+        except ValueError:  # rows of several lengths
+            given = np.asarray(None)
+        m = len(self.constraints)
+        if given.shape != (m,) or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
+            raise ConfigError(
+                f"The values of constraints are {shown(values)}: give {m} finite numbers, those of "
+                f"{', '.join(self.constraints)}."
+            )
+        return given
 
 
 class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -79,6 +93,7 @@ class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], multipliers: Multipliers | Mapping[str, float]) -> None:
+        check_kind("What Lagrangian wraps", env, gymnasium.Env, "a cisr.InducedCMDP")
         super().__init__(env)
         check_kind("The multipliers", multipliers, (Multipliers, Mapping), "Multipliers, or numbers by name")
         known = env.get_wrapper_attr("constraints") if env.has_wrapper_attr("constraints") else None
@@ -103,6 +118,10 @@ class Lagrangian(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        if INCREMENTS not in info:
+            raise ConfigError(
+                f"A step told no {INCREMENTS}: a wrapper between Lagrangian and InducedCMDP left them out."
+            )
         increments: Mapping[str, float] = info[INCREMENTS]
         self._values = {name: self._values.get(name, 0.0) + cost for name, cost in increments.items()}
         if terminated or truncated:

@@ -43,6 +43,27 @@ class ObservationSpec(NamedTuple):
             return np.uint8
         return np.float32 if self.n_values is None else np.int32
 
+    def taken(self, given: Any) -> np.ndarray:
+        """One observation or several (..., *shape) from anywhere, in the type that networks know; complains about what
+        is none. Bytes may come as whole numbers of any type."""
+        try:
+            array = np.asarray(given)
+        except ValueError as error:  # rows of several lengths
+            raise ConfigError(f"An observation is {shown(given)}: this student sees {self.shape}.") from error
+        if array.shape[max(array.ndim - len(self.shape), 0) :] != self.shape:
+            raise ConfigError(f"An observation has shape {array.shape}: this student sees {self.shape}.")
+        first, n = (0, 256) if self.image else (self.start, self.n_values)
+        if n is None and array.dtype.kind in "biuf":
+            return array
+        if n is None or array.dtype.kind not in "biu" or ((array < first) | (array >= first + n)).any():
+            wanted = "numbers" if n is None else f"whole numbers from {first} to {first + n - 1}"
+            what = "bytes of images, " * self.image + wanted
+            raise ConfigError(
+                f"An observation holds {array.dtype}, such as {shown(array.ravel()[:1].tolist())}: this student sees "
+                f"{what}, as its environment shows them."
+            )
+        return array.astype(self.dtype)
+
 
 class Outputs(NamedTuple):
     policy: jax.Array  # (..., n_outputs + n_log_std) parameters of the action distribution
@@ -102,10 +123,11 @@ def apply(network: Network, observation: ObservationSpec, params: Params, observ
 
 
 def as_numbers(observation: ObservationSpec, observations: jax.Array) -> jax.Array:
-    """What a network computes with; observations that are floating-point numbers stay as they are."""
+    """What a network computes with. Images of floating-point numbers were seen in other units before and stay as they
+    are."""
     if observation.n_values is not None:
         return jax.nn.one_hot(observations - observation.start, observation.n_values)
-    if observation.image and observations.dtype == jnp.uint8:
+    if observation.image and jnp.issubdtype(observations.dtype, jnp.integer):
         return observations.astype(jnp.float32) / 255
     return observations.astype(jnp.float32)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cisr.core.checks import check_kind, check_number, check_whole, keep, shown
+from cisr.core.checks import check_kind, check_number, check_whole, is_one_of, keep, shown
 from cisr.core.errors import ConfigError
 from cisr.students.config import StudentConfig
 
@@ -58,10 +58,10 @@ class SB3Student:
     """Once deployed, act by the most likely action instead of drawing one."""
 
     def __post_init__(self) -> None:
-        if self.algorithm not in (*ON_POLICY, *OFF_POLICY):
+        if not is_one_of(self.algorithm, (*ON_POLICY, *OFF_POLICY)):
             known = ", ".join(sorted((*ON_POLICY, *OFF_POLICY)))
             raise ConfigError(f"Stable-Baselines3 has no {shown(self.algorithm)} here: give one of {known}.")
-        if self.policy not in POLICIES:
+        if not is_one_of(self.policy, POLICIES):
             raise ConfigError(
                 f"The policy of a {self.algorithm} student is {shown(self.policy)}: give {' or '.join(POLICIES)} "
                 f"(observations of several parts are shown as one vector)."
@@ -89,12 +89,13 @@ class SB3Student:
     def like(config: StudentConfig, algorithm: str, **settings: Any) -> SB3Student:
         """A student with the experience, the multipliers and the discount of one of ours; `settings` are the
         algorithm's own. PPO has ours too, where it calls them the same."""
+        check_kind("What the student is to be like", config, StudentConfig, "a cisr.StudentConfig")
         shared = ["gamma"]
-        if algorithm == "PPO":
+        if is_one_of(algorithm, ("PPO",)):
             shared += ["learning_rate", "n_steps", "n_epochs", "gae_lambda", "clip_range", "clip_range_vf"]
             shared += ["ent_coef", "vf_coef", "max_grad_norm"]
             settings = {"batch_size": config.n_envs * config.n_steps // config.n_minibatches} | settings
-        if algorithm in ("PPO", "DQN"):
+        if is_one_of(algorithm, ("PPO", "DQN")):
             hidden, activation = list(config.network.hidden), config.network.activation
             settings = {"policy_kwargs": {"net_arch": hidden, "activation_fn": activation}} | settings
         return SB3Student(

@@ -67,7 +67,9 @@ class Student:
 
     def outputs(self, observations: Any) -> np.ndarray:
         """What the policy says of observations (n, ...): parameters (n, k) of the action distribution."""
-        return np.asarray(self._outputs(self.params, self.statistics, jnp.asarray(observations)))
+        return np.asarray(
+            self._outputs(self.params, self.statistics, jnp.asarray(self.observation.taken(observations)))
+        )
 
     def predict(self, observation: Any, deterministic: bool | None = None, seed: int = 0) -> Any:
         """The action for one observation, or actions (n, ...) for a batch (n, ...), as the action space has them.
@@ -76,9 +78,7 @@ class Student:
         Where `deterministic` is None it acts as it does when deployed. Draws follow from the seed and the number of
         calls so far.
         """
-        given = np.asarray(observation)
-        if given.shape[given.ndim - len(self.observation.shape) :] != self.observation.shape:
-            raise ConfigError(f"An observation has shape {given.shape}: this student sees {self.observation.shape}.")
+        given = self.observation.taken(observation)
         batch = given.reshape(-1, *self.observation.shape)
         key = jax.random.fold_in(jax.random.key(seed), self._draws)
         self._draws += 1

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+
+from cisr.system.first import is_command
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -75,12 +76,6 @@ def leaving(kept: str) -> Iterator[None]:
 
 def stopped_line() -> str:
     return f"cisr: Stopped. {_kept[-1]}".rstrip()
-
-
-def is_command() -> bool:
-    """Whether cisr is imported in order to be run: `python -m cisr`, or the console script."""
-    called = sys.argv[0] if sys.argv else ""
-    return called == "-m" or os.path.splitext(os.path.basename(called))[0] == "cisr"
 
 
 def end_on_signals() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cisr.core.checks import check_text
+from cisr.core.checks import check_text, is_one_of, shown
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.students.config import Population, explorer
@@ -50,9 +50,11 @@ def get_task(name: str, scale: Scale = "paper", student: str | None = None) -> T
     """A built-in task at a scale and for a kind of student, or the user's own (see `load_task`), with its own students
     or explorers of them."""
     check_text("The name of a task", name)
+    if student is not None:
+        check_text("The kind of students", student)
     scales = tuple(entry_of(name).scales) if name in BUILT_IN else SCALES
-    if scale not in scales:
-        raise ConfigError(f"The scale is '{scale}': give one of {', '.join(scales)}.")
+    if not is_one_of(scale, scales):
+        raise ConfigError(f"The scale is {shown(scale)}: give one of {', '.join(scales)}.")
     return _built_in(name, scale, student) if name in BUILT_IN else _own(name, student)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cisr.core.checks import MOST_STUDENTS, check_kind, check_whole, is_number, shown
 from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 
@@ -52,10 +52,9 @@ class Teacher(ABC):
     """
 
     def __init__(self, space: SearchSpace, *, seed: int) -> None:
-        if seed < 0:
-            raise ConfigError(f"The teacher's seed is {seed}: give a number that is not negative.")
+        check_kind("The search space of a teacher", space, SearchSpace, "a search space, such as Switching.space(…)")
         self.space = space
-        self.seed = seed
+        self.seed = check_whole("The teacher's seed", seed, 0)
         self._trials: list[Trial] = []
 
     @property
@@ -76,12 +75,12 @@ class Teacher(ABC):
         students, for teachers that look at more than the mean.
         """
         self.space.check(parameters)
-        if score is not None and not math.isfinite(score):
+        if score is not None and not is_number(score):
             raise ConfigError(f"A policy's score is {score}: give a finite number, or None if all its students failed.")
-        if sem is not None and not (math.isfinite(sem) and sem >= 0):
+        if sem is not None and not (is_number(sem) and sem >= 0):
             raise ConfigError(f"A score's standard error is {sem}: give a finite number >= 0, or None if unknown.")
-        if not all(math.isfinite(one) for one in each):
-            raise ConfigError(f"Students of a policy score {list(each)}: give finite numbers.")
+        if not isinstance(each, Iterable) or not all(map(is_number, each)):
+            raise ConfigError(f"Students of a policy score {shown(each)}: give finite numbers.")
         self._trials.append(
             Trial(
                 parameters=dict(parameters),
@@ -93,9 +92,7 @@ class Teacher(ABC):
 
     def ask(self, n: int = 1) -> list[Parameters]:
         """The next n points to try; they may be tried at the same time."""
-        if n < 1:
-            raise ConfigError(f"The teacher was asked for {n} policies: ask for at least 1.")
-        return self._propose(n)
+        return self._propose(check_whole(f"The teacher was asked for {shown(n)} policies: that", n, 1, MOST_STUDENTS))
 
     @abstractmethod
     def _propose(self, n: int) -> list[Parameters]:

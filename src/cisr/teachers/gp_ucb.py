@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from cisr.core.checks import check_kind, check_whole, is_number, shown
 from cisr.core.errors import ConfigError
 from cisr.curricula.space import Choice, Parameters, Real, SearchSpace
 from cisr.teachers.base import Teacher, decode, encode, random_point, scored, unit
@@ -115,10 +116,14 @@ class GPUCB(Teacher):
         beta: float = 2.0,
     ) -> None:
         super().__init__(space, seed=seed)
+        check_whole("n_initial", n_initial, 0)
+        if not isinstance(initial, Sequence) or not all(isinstance(point, Mapping) for point in initial):
+            raise ConfigError(f"The initial policies are {shown(initial)}: give points of the search space.")
+        check_kind("The priors of GP-UCB", priors, (Hyperpriors, type(None)), "a cisr.teachers.Hyperpriors, or None")
         if len(initial) > n_initial:
             raise ConfigError(f"{len(initial)} initial policies, but n_initial is {n_initial}: give at least as many.")
-        if not 0 <= beta < math.inf:
-            raise ConfigError(f"GP-UCB's weight beta is {beta}: give a finite number >= 0.")
+        if not is_number(beta) or beta < 0:
+            raise ConfigError(f"GP-UCB's weight beta is {shown(beta)}: give a finite number >= 0.")
         for point in initial:
             space.check(point)
         self.n_initial = n_initial

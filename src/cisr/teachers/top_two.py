@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from cisr.core.checks import check_whole
 from cisr.core.errors import ConfigError
 from cisr.curricula.space import Parameters, SearchSpace
 from cisr.teachers.base import Belief, Teacher, Trial, random_point, scored
@@ -68,7 +69,7 @@ class TopTwo(Teacher):
                 f"This teacher searches switching curricula, the search space has {[p.name for p in space.parameters]}:"
                 f" give Switching.space(…), or use GPUCB."
             )
-        self.n_initial = n_initial
+        self.n_initial = check_whole("n_initial", n_initial, 0)
 
     def _propose(self, n: int) -> list[Parameters]:
         told = len(self._trials)

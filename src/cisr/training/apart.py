@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from cisr.core.errors import CisrError, TaskError
 from cisr.core.intervention import Drive, Intervention, Override, Place
+from cisr.core.libraries import GYMNASIUM
 from cisr.core.task import Task, place_tabular, read_tabular
 from cisr.core.timed import Timed, looked_at_by
 from cisr.system.interrupts import users_errors
@@ -26,6 +27,9 @@ from cisr.training.process import LOOK_EVERY, NOT_STARTED, Child, cannot_start
 from cisr.training.registrations import registrations
 from cisr.training.watch import STEP_TIMEOUT, Alarm, SharedWatch, check_step_timeout, too_slow
 from cisr.training.worker import Broken, broken_by, own_channels, receive, send
+
+if GYMNASIUM:
+    from cisr.cmdp.time_limits import shortened, time_limit
 
 log = logging.getLogger(__name__)
 
@@ -166,25 +170,45 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-_known: list[Any] = []
+_known: list[tuple[Any, int | None]] = []
+"""Functions that make environments, with the time limits of those."""
+_said: set[str] = set()
 
 
 def rehearse(task: Task, n_workers: int | None, step_timeout: float) -> None:
-    """See that an environment can be made without blocking or crashing, before this process makes one itself. What it
-    raises is for its students to say. Asked again, it is not made again."""
-    if any(known is task.make_env for known in _known):
-        return
+    """See that an environment can be made without blocking or crashing, before this process makes one itself, and say
+    where its own time limit is the horizon. What it raises is for its students to say. Asked again, it is not made
+    again, and nothing is said twice."""
+    if not any(make_env is task.make_env for make_env, _ in _known):
+        _known.append((task.make_env, _rehearsed(task, n_workers, step_timeout)))
+    limit = next(limit for make_env, limit in _known if make_env is task.make_env)
+    if limit is not None and (line := shortened(task, limit)) is not None:
+        say_once(line)
+
+
+def say_once(line: str) -> None:
+    """A warning, however often the same is found."""
+    if line not in _said:
+        _said.add(line)
+        log.warning("%s", line)
+
+
+def _rehearsed(task: Task, n_workers: int | None, step_timeout: float) -> int | None:
+    """The time limit of an environment; None where it has none, or cannot be made."""
     try:
-        play_apart(_make, task, n_workers=n_workers, step_timeout=step_timeout)
+        limit: int | None = play_apart(_make, task, n_workers=n_workers, step_timeout=step_timeout)
     except Unanswered:
         raise
     except CisrError as error:
         log.debug("An environment could not be made: %s", error)
-    _known.append(task.make_env)
+        return None
+    return limit
 
 
-def _make(task: Task, tell: Tell) -> None:
-    task.make_env().close()
+def _make(task: Task, tell: Tell) -> int | None:
+    env = task.make_env()
+    env.close()
+    return time_limit(env)
 
 
 # The eye on the user's code

@@ -9,7 +9,8 @@ import numpy as np
 
 from cisr.cmdp.compiled import Rules
 from cisr.cmdp.episodes import Sums
-from cisr.core.intervention import Intervention
+from cisr.core.errors import TaskError
+from cisr.core.intervention import Intervention, Override
 from cisr.core.task import Task
 from cisr.students.config import StudentConfig
 from cisr.system.compilation import set_up_jax
@@ -45,6 +46,7 @@ class CompiledBackend(OwnStudents):
         )
         each = _of_each(sums)
         yield Progress(self.config.steps_per_unit * self.errors.count(None))
+        self._check_rescues(each, interventions, f"in unit {unit}")
         self._check_rewards(each, f"in unit {unit}")
         return learners._replace(learners=now), each
 
@@ -54,8 +56,19 @@ class CompiledBackend(OwnStudents):
         rules = self._rules([intervention] * len(self.students))
         sums, seen = self.cohort.deploy(learners.learners, rules, self._seeds(name), np.float32(violation_score))
         each, visits = _of_each(sums), np.asarray(seen, int)
+        self._check_rescues(each, [intervention] * len(self.students), f"once deployed ({name})")
         self._check_rewards(each, f"once deployed ({name})")
         return [(one, tuple(visits[k].tolist()) if visits.size else None) for k, one in enumerate(each)]
+
+    def _check_rescues(self, each: Sequence[Sums], interventions: Sequence[Intervention], when: str) -> None:
+        """Complain about rescues that acted outside of the action space: of these `driven` is no number."""
+        for sums, intervention in zip(each, interventions, strict=True):
+            if np.isnan(sums.driven):
+                what = "act" if isinstance(intervention.reset, Override) else "controller"
+                raise TaskError(
+                    f"The {what} of '{intervention.name}' of task '{self.task.name}' answered actions that its JAX "
+                    f"environment does not have ({when}): answer actions of {self.cohort.distribution}."
+                )
 
     def _check_rewards(self, each: Sequence[Sums], when: str) -> None:
         for k, student in enumerate(self.students):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cisr.core.checks import MOST_STUDENTS, check_whole, keep, shown
+from cisr.core.checks import MOST_STUDENTS, check_whole, is_one_of, keep, shown
 from cisr.core.errors import ConfigError
 from cisr.training.classroom import Batching, check_workers
 from cisr.training.ray_cluster import Ray
@@ -15,7 +15,7 @@ EXECUTORS = ("serial", "processes", "ray")
 
 
 def check_backend(backend: Any) -> None:
-    if backend not in ("auto", "gymnasium", "compiled"):
+    if not is_one_of(backend, ("auto", "gymnasium", "compiled")):
         raise ConfigError(f"The backend is {shown(backend)}: give auto, gymnasium or compiled.")
 
 
@@ -46,9 +46,9 @@ class Execution:
             keep(self, batch=check_whole("The largest batch of students", self.batch, 1, MOST_STUDENTS))
 
     def _check_executor(self) -> None:
-        if self.executor == "ray":
+        if is_one_of(self.executor, ("ray",)):
             keep(self, executor=Ray())
-        if not isinstance(self.executor, Ray) and self.executor not in EXECUTORS:
+        if not isinstance(self.executor, Ray) and not is_one_of(self.executor, EXECUTORS):
             raise ConfigError(f"The executor is {shown(self.executor)}: give serial, processes, ray or a cisr.Ray.")
         if isinstance(self.executor, Ray):
             if self.n_workers == 0:

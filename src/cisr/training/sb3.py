@@ -15,7 +15,7 @@ import numpy as np
 from cisr.cmdp.answers import concerns_all
 from cisr.cmdp.episodes import EpisodeLog, Sums, total
 from cisr.cmdp.preflight import check_state_functions
-from cisr.core.errors import ConfigError, described
+from cisr.core.errors import described
 from cisr.core.intervention import NONE, Intervention
 from cisr.core.seeding import derive_seed
 from cisr.core.task import Task
@@ -178,9 +178,7 @@ class SB3Actor:
         Where `deterministic` is None it acts as it does when deployed. Draws follow from the seed and the number of
         calls so far.
         """
-        given, shape = np.asarray(observation), self.observation.shape
-        if given.shape[given.ndim - len(shape) :] != shape:
-            raise ConfigError(f"An observation has shape {given.shape}: this student sees {shape}.")
+        given, shape = self.observation.taken(observation), self.observation.shape
         self._draws += 1
         greedy = self.deterministic if deterministic is None else deterministic
         with seeded(derive_seed(seed, self._draws)):

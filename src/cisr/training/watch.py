@@ -8,17 +8,15 @@ Whoever calls it says whose turn it is, and when that is over; so compilation an
 
 from __future__ import annotations
 
-import math
 import mmap
 import signal
 import tempfile
 import threading
 import time
-from numbers import Real
 from types import FrameType
 from typing import IO, NamedTuple
 
-from cisr.core.checks import shown
+from cisr.core.checks import is_number, shown
 from cisr.core.errors import ConfigError
 
 STEP_TIMEOUT = 600.0
@@ -29,7 +27,7 @@ EVERYBODY = -1.0
 
 
 def check_step_timeout(limit: float) -> float:
-    if not isinstance(limit, Real) or isinstance(limit, bool) or not 0 < limit < math.inf:
+    if not is_number(limit) or limit <= 0:
         raise ConfigError(f"A step of an environment may take {shown(limit)} s: give a number of seconds above 0.")
     return float(limit)
 
