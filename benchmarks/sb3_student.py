@@ -55,7 +55,7 @@ from cisr.core.constraints import violation
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.experiments.bench.sb3 import build_ppo
 from cisr.experiments.comparison import summarise_group
-from cisr.experiments.differences import Pair, differences
+from cisr.experiments.differences import Pair, Sample, differences
 from cisr.experiments.statistics import Estimate
 from cisr.students.kinds import student_of
 from cisr.students.multipliers import exponentiated_gradient, multipliers, uniform_log_weights
@@ -306,7 +306,7 @@ def comparison_table(sides: dict[str, list[Transcript]], seconds: dict[str, floa
 
 def verdict(own: list[float], sb3: list[float]) -> list[str]:
     """What the two groups' success says about a difference between them."""
-    (found,) = differences("success", [Pair(OWN, own, SB3, sb3)])
+    (found,) = differences([Pair("success", OWN, Sample.of(own), SB3, Sample.of(sb3))])
     return [
         f"Difference of success, {OWN} − {SB3}: {fixed(found.gain, 3, sign='+')}, "
         f"95 % {interval(found.low, found.high, sign='+')}",

@@ -99,4 +99,7 @@ def test_names_with_markup_are_printed_as_they_are(there, capfd):
 def test_a_table_may_begin_with_a_mark_of_its_byte_order_as_spreadsheets_write_it(there):
     from cisr.view.external_students import students_in
 
-    assert students_in(Path("good.csv"), "tiny-lake", ["SR1"]) == {"success": {"SR1": [0.5, 0.25]}}
+    found = students_in(Path("good.csv"), "tiny-lake", ["SR1"])
+    assert {what: {k: sample.values for k, sample in groups.items()} for what, groups in found.items()} == {
+        "success": {"SR1": [0.5, 0.25]}
+    }

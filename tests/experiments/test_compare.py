@@ -20,9 +20,10 @@ from cisr import (
     load_student,
 )
 from cisr.experiments.comparison import measure_groups, summarise_group, summarise_groups
+from cisr.experiments.differences import against_the_others
 from cisr.training import Deployment, charged_score
 from cisr.view.figures import learning_figure
-from cisr.view.tables import comparison_table
+from cisr.view.tables import comparison_table, csv_row, differences_table, latex_row
 from cisr.view.terminal import on_terminal
 
 TAUGHT = Switching(interventions=("SR1", "HR"), thresholds=(Threshold(min_return=-9, max_violation=1.0),))
@@ -109,14 +110,36 @@ def test_unknown_failures_are_said_and_never_counted_as_none():
     (row,) = rows = summarise_groups({"SR1": [student(0.0, failures=None, broke=True)]})
     assert row.to_json()["training_failures"] is None
     assert "unknown" in printed(rows) and "unknown" in cells(rows)
-    assert measure_groups({"SR1": [student(0.9, failures=None, broke=True)]})["training_failures"] == {"SR1": []}
+    measured = measure_groups({"SR1": [student(0.9, failures=None, broke=True)]})["training_failures"]["SR1"]
+    assert measured.values == [] and measured.unfinished == 1
+
+
+def test_no_curriculum_is_better_because_its_bad_students_broke():
+    """Half of all succeed; under B the others broke. The line says how many are missing, wherever it is shown."""
+    groups = {
+        "A": [student(float(k < 10)) for k in range(20)],
+        "B": [student(1.0, policy="SR2", failures=0, broke=k >= 10) for k in range(20)],
+    }
+    found = against_the_others(measure_groups(groups))
+    assert [(d.measure, d.told_apart) for d in found] == [
+        ("success", "unknown"),
+        ("return", "unknown"),
+        ("training_failures", "no"),
+    ]
+    table = differences_table(found)
+    assert csv_row(table.rows[0]).endswith(",0,10,unknown")
+    assert "unknown: 10 of 40 unfinished" in latex_row(table.rows[0])
+    console = Console(width=130, file=io.StringIO())
+    console.print(on_terminal(table, "t"))
+    assert "unknown: 10 of 40 unfinished" in console.file.getvalue()
+    assert "10 of 20 finished" in cells(summarise_groups(groups))
 
 
 def test_students_of_several_curricula_count_once_for_each():
     """What three teachers found, with four students each: three values, whatever the number of students."""
     successes = {"SR1": 0.9, "SR2": 0.8, "HR": 0.1}
     students = [student(success, policy=policy) for policy, success in successes.items() for _ in range(4)]
-    assert measure_groups({"Optimized": students})["success"] == {"Optimized": pytest.approx([0.9, 0.8, 0.1])}
+    assert measure_groups({"Optimized": students})["success"]["Optimized"].values == pytest.approx([0.9, 0.8, 0.1])
     row = summarise_group("Optimized", students)
     assert (row.students, row.policies) == (12, 3)
     assert row.success.mean == pytest.approx(0.6)

@@ -96,6 +96,23 @@ def test_what_cannot_be_exported_is_told_in_a_line(trained, broken, elsewhere, t
     assert list(tmp_path.glob("x*")) == []
 
 
+MISBEHAVING = """
+import dataclasses, sys, time, tiny
+def leave(**options): sys.exit(0)
+def hang(**options): time.sleep(1000)
+def task(): return dataclasses.replace(tiny.task, make_env=leave)
+def slow(): return dataclasses.replace(tiny.task, make_env=hang)
+"""
+
+
+@pytest.mark.parametrize(("task", "says"), [("task", "could not be played: SystemExit"), ("slow", "than 1 s")])
+def test_an_environment_that_leaves_or_hangs_cannot_end_an_export(trained, tmp_path, task, says):
+    (tmp_path / f"misbehaving_{task}.py").write_text(MISBEHAVING)
+    words = ("compare/SR1/000", "--task", f"{tmp_path}/misbehaving_{task}.py:{task}", "--out", tmp_path / "x.npz")
+    assert says in refused("export", trained, "numpy", *words, "--step-timeout", 1)
+    assert not (tmp_path / "x.npz").exists()
+
+
 @pytest.mark.parametrize("to", ["parquet", "optuna", "tensorboard", "onnx"])
 def test_a_library_that_is_missing_is_named_with_the_command_that_brings_it(to, trained, monkeypatch):
     module = "pyarrow" if to == "parquet" else to

@@ -168,7 +168,7 @@ def test_train_and_compare_have_tensorboard_show_them(tmp_path):
     assert call("compare", "tiny:task", "SR1", "--students", 2, *shown)[0] == 0
     agrees(folder, path)
     code, _, err = call("compare", "tiny:task", "SR1", "--store", path, "--tensorboard", f"{path}.weights")
-    assert code == 2 and "where the store keeps what belongs to it" in err
+    assert code == 2 and "keeps what belongs to it" in err
 
 
 def test_names_of_students_lead_to_no_other_folder():

@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cisr import Store
+
 BIG = "9" * 5000
 
 
@@ -206,6 +208,11 @@ def prepare(folder: Path) -> None:
     _write(folder / "good.csv", "\ufeffcurriculum,success\nSR1,0.5\nSR1,0.25\n")
     _write(folder / "example.json", example())
     _write(folder / "junk.sqlite", bytes(range(256)) * 40)
+    Store(folder / "kept.sqlite").close()
+    _write(folder / "kept.sqlite.weights" / "w-1.safetensors", b"weights")
+    (folder / "link.json").symlink_to("kept.sqlite")
+    (folder / "link.npz").symlink_to("kept.sqlite.weights/w-1.safetensors")
+    (folder / "link").symlink_to("kept.sqlite.weights")
     (folder / "folder").mkdir()
     (folder / "[red]folder").mkdir()
 
@@ -293,6 +300,17 @@ OUTPUTS = {
     ("reproduce", "--figure"): ".png",
 }
 
+KEPT = (
+    "kept.sqlite", "link.json", "./folder/../kept.sqlite-wal", "kept.sqlite-shm", "kept.sqlite-JOURNAL", "kept.sqlite.lock",
+    "kept.sqlite.weights/w-1.safetensors", "kept.sqlite.weights/new/x.npz", "link/x.onnx", "link.npz",
+)  # fmt: skip
+"""A store, its parts, and ways to them."""
+WRITERS = (
+    ("report", "kept.sqlite", "--out"), ("deploy", "kept.sqlite", "--json"), ("audit", "tiny:task", "--out"),
+    ("export", "kept.sqlite", "csv", "--out"), ("export", "kept.sqlite", "optuna", "--out"),
+    ("export", "kept.sqlite", "tensorboard", "--out"), (*COMPARE, "--tensorboard"), (*COMPARE, "--video"),
+)  # fmt: skip
+
 COUNTS = {
     ("compare", "--students"): ("0", "-1", "10" * 9, BIG, "1e18", "[/]", "3.5", "nan"),
     ("compare", "--batch"): ("0", "-1", "1000000000", BIG),
@@ -342,6 +360,12 @@ def _command_lines() -> list[CommandLine]:
         for (command, option), suffix in OUTPUTS.items()
         for target, says in TARGETS.items()
     ]
+    lines += [
+        CommandLine(_call(command, option, target), "" if option == "--figure" else "kept.sqlite")
+        for command, option in OUTPUTS
+        for target in KEPT
+    ]
+    lines += [CommandLine((*words, target), "kept.sqlite") for words in WRITERS for target in KEPT]
     lines += [CommandLine(_call(*of, number), number[:20]) for of, numbers in COUNTS.items() for number in numbers]
     for words, says in OTHERS.items():
         lines.append(CommandLine(words, says))

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cisr import ConfigError
+from cisr import ConfigError, Store, StoreError
 from cisr.system.files import check_targets, write_text, writing, writing_together
 
 
@@ -100,3 +100,55 @@ def test_what_a_kill_has_left_is_in_nobodys_way(tmp_path):
     check_targets({"--json": tmp_path / "r.json"})
     write_text(tmp_path / "r.json", "{}")
     assert {"a", "b", "c", "r.json"} < set(os.listdir(tmp_path))
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    (tmp_path / "s.sqlite.weights").mkdir()
+    (tmp_path / "s.sqlite.weights" / "w").write_text("weights")
+    (tmp_path / "link").symlink_to("s.sqlite")
+    (tmp_path / "folder").symlink_to("s.sqlite.weights")
+    os.link(path, tmp_path / "hard")
+    return path
+
+
+PARTS = ["s.sqlite", "link", "hard", "s.sqlite-wal", "s.sqlite-SHM", "s.sqlite-journal", "s.sqlite.lock"]
+PARTS += ["s.sqlite.weights/w", "s.sqlite.weights/deep/x", "folder/w", "folder/../s.sqlite"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_output_replaces_a_store_or_a_part_of_it(store, tmp_path, part):
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    target = tmp_path / part
+    for write in (lambda: write_text(target, "x"), lambda: check_targets({"--json": target})):
+        with pytest.raises(ConfigError, match="the store"):
+            write()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("part", ["s.sqlite-wal", "s.sqlite.lock", "folder/new.sqlite"])
+def test_no_store_is_made_where_another_keeps_its_own(store, tmp_path, part):
+    with pytest.raises(StoreError, match="would be a part of the store"):
+        Store(tmp_path / part)
+
+
+def test_files_that_belong_together_replace_no_store_either(store, tmp_path):
+    store.rename(tmp_path / "a")
+    with pytest.raises(ConfigError, match="would replace the store"):
+        write_three(tmp_path)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_damaged_store_is_known_by_its_weights(store, tmp_path):
+    store.write_bytes(b"damaged")
+    with pytest.raises(ConfigError, match="would replace the store"):
+        write_text(store, "x")
+
+
+def test_files_that_only_look_like_parts_are_replaced(tmp_path):
+    for name in ("a.lock", "a-wal", "b", "b.lock"):
+        write_text(tmp_path / name, "old")
+        write_text(tmp_path / name, "new")
+        assert (tmp_path / name).read_text() == "new"

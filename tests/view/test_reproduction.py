@@ -45,12 +45,13 @@ def test_the_table_has_our_numbers_and_the_papers_in_the_order_of_the_reproducti
     lines = [line.split(",") for line in table(written, "csv")]
     assert [line[0] for line in lines] == ORDER
     for line, row in zip(lines, reproduction[1].rows, strict=True):
+        assert line[1:3] == [str(row.students), str(row.finished)]
         ours = [(e.mean, e.sem) for e in (row.success, row.training_failures, row.mean_return)]
         ours[1] = (*ours[1], row.unknown_failures)
         paper = row.published
         theirs = [paper.success, paper.training_failures, paper.mean_return] if paper else [(None,) * 2] * 3
         expected = [number for pair in zip(ours, theirs, strict=True) for numbers in pair for number in numbers]
-        assert [float(number) if number else None for number in line[1:]] == pytest.approx(expected)
+        assert [float(number) if number else None for number in line[3:]] == pytest.approx(expected)
 
 
 def test_the_latex_has_ours_beside_the_papers(written):
@@ -71,7 +72,7 @@ def test_the_page_tests_repetitions_and_says_so(reproduction, written):
 def test_students_elsewhere_under_several_teachers_are_not_set_against_single_ones(reproduced):
     there = students_in(reproduced, tiny.published.name, ["Optimized", "SR1"])
     for groups in there.values():
-        assert "Optimized" not in groups and len(groups["SR1"]) == 4
+        assert "Optimized" not in groups and groups["SR1"].students == 4
     assert students_in(reproduced, tiny.published.name, ["SR1"], under="none") == there
     with pytest.raises(ConfigError, match="holds no students that have finished"):
         students_in(reproduced, tiny.published.name, ["SR1"], under="HR")

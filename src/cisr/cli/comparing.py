@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +21,7 @@ from cisr.experiments import differences
 from cisr.experiments.compare import check_n_students
 from cisr.experiments.compare import compare as run_comparison
 from cisr.experiments.comparison import Comparison, median_student
-from cisr.experiments.differences import Difference
+from cisr.experiments.differences import Difference, Measured
 from cisr.experiments.safe_evaluation import Audited
 from cisr.store import Store
 from cisr.system.files import check_targets
@@ -166,7 +166,7 @@ def _say_what_is_safe(event: ProgressEvent) -> None:
         out.print(in_one_line(event.found), soft_wrap=True, highlight=False)
 
 
-def _told(comparison: Comparison, elsewhere: dict[str, dict[str, list[float]]], against: Path | None) -> dict[str, Any]:
+def _told(comparison: Comparison, elsewhere: Measured, against: Path | None) -> dict[str, Any]:
     """Show a comparison, with students elsewhere where there are some; returns it as JSON."""
     matched = differences.against(comparison.measured, elsewhere)
     _show(comparison, matched, elsewhere, against)
@@ -183,9 +183,7 @@ def _policies(curricula: Sequence[str], task: Task) -> dict[str, CurriculumPolic
     return policies
 
 
-def _elsewhere(
-    against: Path | None, task: Task, labels: Sequence[str], evaluate_safely: bool
-) -> dict[str, dict[str, list[float]]]:
+def _elsewhere(against: Path | None, task: Task, labels: Sequence[str], evaluate_safely: bool) -> Measured:
     """Students to test ours against, deployed where ours are."""
     under = str(task.safe_evaluation) if evaluate_safely else "none"
     return {} if against is None else students_in(against, task.name, labels, under)
@@ -212,7 +210,7 @@ def _play(
 def _show(
     comparison: Comparison,
     matched: Sequence[Difference],
-    elsewhere: Mapping[str, Mapping[str, Sequence[float]]],
+    elsewhere: Measured,
     against: Path | None,
 ) -> None:
     labels = list(comparison.transcripts)

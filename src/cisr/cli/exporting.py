@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from cisr import export as formats
+from cisr.cli import options
 from cisr.cli.console import out
 from cisr.cli.reporting import StoreArgument
 from cisr.core.errors import ConfigError
 from cisr.export.places import file_part
 from cisr.store.place import real_path
+from cisr.training import STEP_TIMEOUT
 
 
 class Format(StrEnum):
@@ -67,6 +69,7 @@ def export(
     student: StudentArgument = None,
     target: OutOption = None,
     task_name: TaskOption = None,
+    step_timeout: options.StepTimeoutOption = STEP_TIMEOUT,
 ) -> None:
     """Write what other programs read: tables, Optuna's storage, TensorBoard's log, or a student as a policy that needs
     no cisr. A study may still be running on the store."""
@@ -78,15 +81,17 @@ def export(
         )
     whose = "" if student is None else "-" + "-".join(map(file_part, student.split("/")))
     path = target or store.with_name(store.stem + whose + ENDINGS[to])
-    out.print(str(_exported(store, to, student, path, task_name)), soft_wrap=True, highlight=False)
+    out.print(str(_exported(store, to, student, path, task_name, step_timeout)), soft_wrap=True, highlight=False)
 
 
-def _exported(store: Path, to: Format, student: str | None, path: Path, task_name: str | None) -> Path:
+def _exported(
+    store: Path, to: Format, student: str | None, path: Path, task_name: str | None, step_timeout: float
+) -> Path:
     """Where it was written; the libraries of one format are not needed by another."""
     if student is not None:
         if path.suffix.lower() != ENDINGS[to]:
             raise ConfigError(f"--out is {path}: give a name that ends in {ENDINGS[to]}.")
-        return formats.export_stored_student(store, student, path, task_name)
+        return formats.export_stored_student(store, student, path, task_name, step_timeout)
     if to is Format.optuna:
         return formats.export_optuna(store, path)
     if to is Format.tensorboard:

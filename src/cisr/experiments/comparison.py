@@ -7,6 +7,7 @@ intervention, the second are what the student does once the teacher is gone.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from cisr.core.checks import check_text, check_whole
 from cisr.core.errors import ConfigError
 from cisr.core.task import Task
 from cisr.experiments import guidance
-from cisr.experiments.differences import Difference, against_the_others
+from cisr.experiments.differences import Difference, Sample, Value, against_the_others
 from cisr.experiments.statistics import Estimate, Share, estimate, share
 from cisr.experiments.withdrawal import Withdrawn
 from cisr.store import Store, owner_of
@@ -123,7 +124,7 @@ class Comparison:
         return next((deployment.under for deployment in deployments if deployment), "none")
 
     @property
-    def measured(self) -> dict[str, dict[str, list[float]]]:
+    def measured(self) -> dict[str, dict[str, Sample]]:
         return measure_groups(self.transcripts)
 
     @property
@@ -215,20 +216,37 @@ def summarise_group(label: str, transcripts: Sequence[Transcript], can_succeed: 
     )
 
 
-def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, list[float]]]:
-    """By measure, then by curriculum, the values that are independent of each other, see `units`.
+def measure_groups(groups: Mapping[str, Sequence[Transcript]]) -> dict[str, dict[str, Sample]]:
+    """By measure, then by curriculum, the students that finished and what is known of the others, see `units`."""
+    measured = {label: measure_units(units(students)) for label, students in groups.items()}
+    return {measure: {label: found[measure] for label, found in measured.items()} for measure in MEASURES}
 
-    Of students that finished; failures also of those that broke, where they are known.
-    """
-    values: tuple[Callable[[Transcript], float | None], ...] = (
-        lambda t: t.deployment.success if t.deployment else None,
-        lambda t: t.deployment.score if t.deployment else None,
-        lambda t: t.training_failures if t.deployment or t.error else None,
+
+def measure_units(drawn: Sequence[Sequence[Transcript]]) -> dict[str, Sample]:
+    """By measure the values of students that chance has drawn in these units."""
+    values: tuple[Callable[[Transcript], Value | None], ...] = (
+        lambda t: _value(t.deployment.success) if t.deployment else Value(None, 0.0, 1.0),
+        lambda t: _value(t.deployment.score) if t.deployment else Value(None, -math.inf, math.inf),
+        _failures,
     )
-    return {
-        measure: {label: class_means(students, value) for label, students in groups.items()}
-        for measure, value in zip(MEASURES, values, strict=True)
-    }
+
+    def sample(value: Callable[[Transcript], Value | None]) -> Sample:
+        found = (tuple(v for t in unit if (v := value(t)) is not None) for unit in drawn)
+        return Sample(tuple(unit for unit in found if unit))
+
+    return {measure: sample(value) for measure, value in zip(MEASURES, values, strict=True)}
+
+
+def _value(number: float | None) -> Value | None:
+    return None if number is None else Value(number, number, number)
+
+
+def _failures(student: Transcript) -> Value | None:
+    """Whoever did not finish would have failed as often as it did, at least."""
+    number = student.training_failures
+    if student.deployment is not None:
+        return _value(number)
+    return Value(number if student.error else None, number or 0.0, math.inf)
 
 
 def units(transcripts: Sequence[Transcript]) -> list[list[Transcript]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cisr.core.publication import PublishedRow
-from cisr.experiments.comparison import summarise_group
-from cisr.experiments.differences import Difference, against_the_others
+from cisr.experiments.comparison import measure_units, summarise_group
+from cisr.experiments.differences import Difference, Sample, against_the_others
 from cisr.experiments.statistics import Estimate, estimate
 from cisr.tasks.entry import EXPLORER
 from cisr.training import Transcript
@@ -28,11 +28,18 @@ class ReproducedRow:
     """Per episode."""
     outcomes: Mapping[str, Estimate]
     """Rates of the ways in which episodes of the deployment ended."""
-    classes: Mapping[str, tuple[float, ...]]
-    """By measure, the mean of each repetition's class, which the estimates sum up."""
+    measured: Mapping[str, Sample]
+    """Each repetition's class is one unit."""
+    students: int
+    finished: int
     unknown_failures: int
     """Students of whom nobody knows how often they failed in training."""
     published: PublishedRow | None
+
+    @property
+    def classes(self) -> dict[str, tuple[float, ...]]:
+        """By measure, the mean of each repetition's class, which the estimates sum up."""
+        return {measure: tuple(sample.values) for measure, sample in self.measured.items()}
 
     def to_json(self) -> dict[str, Any]:
         ours = {
@@ -49,8 +56,14 @@ class ReproducedRow:
             "return": self.published.mean_return,
             "outcomes": dict(self.published.outcomes),
         }
-        classes = {measure: list(means) for measure, means in self.classes.items()}
-        return {"curriculum": self.curriculum, "ours": ours, "classes": classes, "paper": paper}
+        return {
+            "curriculum": self.curriculum,
+            "students": self.students,
+            "finished": self.finished,
+            "ours": ours,
+            "classes": {measure: list(means) for measure, means in self.classes.items()},
+            "paper": paper,
+        }
 
 
 def entitled(title: str, student: str | None) -> str:
@@ -60,8 +73,8 @@ def entitled(title: str, student: str | None) -> str:
 
 def told_apart(rows: Sequence[ReproducedRow]) -> tuple[Difference, ...]:
     """The first row against each other one: tests count teachers, not their students."""
-    measured = rows[0].classes if rows else {}
-    return against_the_others({m: {row.curriculum: row.classes[m] for row in rows} for m in measured})
+    measured = rows[0].measured if rows else {}
+    return against_the_others({m: {row.curriculum: row.measured[m] for row in rows} for m in measured})
 
 
 def reproduced_row(
@@ -71,19 +84,17 @@ def reproduced_row(
     rows = [summarise_group(label, group) for group in repetitions]
     finished = [row for row in rows if row.finished]
     names = finished[0].outcomes if finished else {}
-    classes = {
-        "success": _known(row.success for row in rows),
-        "return": _known(row.mean_return for row in rows),
-        "training_failures": _known(row.training_failures for row in rows),
-    }
+    measured = measure_units(repetitions)
     return ReproducedRow(
         curriculum=label,
-        success=estimate(classes["success"], (0, 1)),
-        training_failures=estimate(classes["training_failures"]),
-        mean_return=estimate(classes["return"]),
+        success=estimate(measured["success"].values, (0, 1)),
+        training_failures=estimate(measured["training_failures"].values),
+        mean_return=estimate(measured["return"].values),
         deployment_failures=estimate(_known(row.deployment_failures for row in rows), (0, 1)),
         outcomes={name: estimate([row.outcomes[name] for row in finished], (0, 1)) for name in names},
-        classes=classes,
+        measured=measured,
+        students=sum(row.students for row in rows),
+        finished=sum(row.finished for row in rows),
         unknown_failures=sum(row.unknown_failures for row in rows),
         published=published,
     )

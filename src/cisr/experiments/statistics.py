@@ -145,11 +145,16 @@ def chance(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def rank_chance(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """The same of ranks, where equal values share theirs: Mann and Whitney's test, exact with ties too."""
+    """The same of ranks: Mann and Whitney's test, exact with ties too."""
+    return chance(*ranks(a, b))
+
+
+def ranks(a: Sequence[float], b: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Of each value its rank among all; equal values share theirs."""
     values = np.concatenate([np.asarray(a, float), np.asarray(b, float)])
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[which] + 0 * values  # NaN where a value is none
-    return chance(ranks[: len(a)], ranks[len(a) :])
+    found = ((np.cumsum(counts) - (counts - 1) / 2)[which] + 0 * values).tolist()  # NaN where a value is none
+    return found[: len(a)], found[len(a) :]
 
 
 def least_chance(n: int, m: int) -> float:

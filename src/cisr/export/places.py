@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from cisr.core.errors import ConfigError
-from cisr.system.files import BESIDE_A_STORE, plain, reason
+from cisr.system.files import plain, reason
+from cisr.system.store_parts import check_no_store
 
 LONGEST = 80
 
@@ -22,17 +23,10 @@ def file_part(name: str) -> str:
     return f"{plain(name).lstrip('.')[:LONGEST]}-{told_apart}"
 
 
-def check_folder_target(folder: Path, store: Path | None, option: str = "--out") -> None:
-    """Complain before any work about a folder that could not be written into, or is the store's; it is made."""
+def check_folder_target(folder: Path, option: str = "--out") -> None:
+    """Complain before any work about a folder that could not be written into, or is a store's; it is made."""
+    check_no_store(folder, option)
     try:
-        real = folder.resolve()
-        if store is not None:
-            kept = store.resolve()
-            theirs = {kept, *(kept.with_name(kept.name + suffix) for suffix in BESIDE_A_STORE)}
-            if theirs & {real, *real.parents}:
-                raise ConfigError(
-                    f"{option} is {folder}, where the store keeps what belongs to it: give another folder."
-                )
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".cisr-probe"
         probe.touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,17 @@ import numpy as np
 from cisr.core.checks import check_kind, shown
 from cisr.core.errors import ConfigError
 from cisr.core.libraries import installed, needed
+from cisr.core.task import Task
 from cisr.export import numpy_policy
 from cisr.export.policy import PolicyDescription, describe
 from cisr.store import Store
-from cisr.store.load_student import stored_student
+from cisr.store.load_student import StoredStudent, stored_student
 from cisr.store.meaning import making_sense_of
 from cisr.students.student import Student
 from cisr.system.files import check_suffix, check_targets, writing
 from cisr.tasks import task_of
+from cisr.training import STEP_TIMEOUT
+from cisr.training.apart import play_apart
 from cisr.training.spaces import spaces_of
 
 if installed("onnx"):
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 LOADER = Path(numpy_policy.__file__)
 """The program that numpy policies are run by; it is written beside them as it is."""
+ENDINGS = (".npz", ".onnx")
 SOME = 3
 """Names that a complaint gives as examples."""
 
@@ -48,9 +53,29 @@ def export_student(
     """
     check_kind("The path of an exported student", path, (str, Path), "a text or a Path")
     target = Path(path)
-    check_suffix(target, (".npz", ".onnx"))
+    check_suffix(target, ENDINGS)
     _check_place(target)
-    policy = _described(student, observation_space)
+    return _written(_described(student, observation_space), target)
+
+
+def export_stored_student(
+    store: Path, name: str, path: Path, task_name: str | None, step_timeout: float = STEP_TIMEOUT
+) -> Path:
+    """A finished student of a store; its task must be given where it is not built in. What the student sees and does is
+    asked of the task's environment in a process of its own, where it may block or crash."""
+    check_suffix(path, ENDINGS)
+    _check_place(path)
+    with Store(store, read_only=True) as opened, making_sense_of(opened):
+        kept = _finished(opened, name)
+        task = task_of(opened.settings(), task_name)
+    return _written(play_apart(_describe_stored, task, kept, step_timeout=step_timeout), path)
+
+
+def _describe_stored(task: Task, kept: StoredStudent, tell: Callable[..., None]) -> PolicyDescription:
+    return _described(kept.ready(task), spaces_of(task)[0])
+
+
+def _written(policy: PolicyDescription, target: Path) -> Path:
     if target.suffix.lower() == ".onnx":
         needed("onnx", "ONNX", "export")
         content = onnx_model(policy, target.stem).SerializeToString()
@@ -65,15 +90,7 @@ def export_student(
     return target
 
 
-def export_stored_student(store: Path, name: str, path: Path, task_name: str | None) -> Path:
-    """A finished student of a store; its task must be given where it is not built in."""
-    with Store(store, read_only=True) as opened, making_sense_of(opened):
-        kept = _finished(opened, name)
-        task = task_of(opened.settings(), task_name)
-    return export_student(kept.ready(task), path, spaces_of(task)[0])
-
-
-def _finished(store: Store, name: str) -> Any:
+def _finished(store: Store, name: str) -> StoredStudent:
     known = {transcript.name: transcript for transcript in store.transcripts()}
     if name not in known:
         done = [each for each, transcript in known.items() if transcript.deployment is not None]

@@ -26,7 +26,7 @@ def export_tables(store: Path, folder: Path, kind: TableFormat) -> Path:
     if kind == "parquet":
         needed("pyarrow", "PyArrow", "export")
     contents = read(store)
-    check_folder_target(folder, store)
+    check_folder_target(folder)
     with making_sense_of(f"The store {store}"):
         files = {f"{t.name}.{kind}": csv_of(t) if kind == "csv" else parquet_of(t) for t in tables_of(contents)}
     with writing_together(folder) as aside:

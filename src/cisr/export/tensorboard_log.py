@@ -50,7 +50,7 @@ class TensorBoard:
         check_kind("The folder of TensorBoard's log", folder, (str, Path), "a text or a Path")
         check_kind("The store of TensorBoard's log", store, Store, "a cisr.Store")
         self._folder = Path(folder)
-        check_folder_target(self._folder, store.path, "The folder of TensorBoard's log")
+        check_folder_target(self._folder, "The folder of TensorBoard's log")
         self._store = store
         self._constraints: Sequence[str] = ()
         self._units: dict[str, int] = {}  # written of each student

@@ -32,6 +32,7 @@ from cisr.store.register import KeepsStudents
 from cisr.store.rows import as_json, owner_of
 from cisr.store.schema import EARLIER_NAMES, EARLIER_STUDENTS
 from cisr.store.weights import Weights, file_name
+from cisr.system.store_parts import store_of
 
 __all__ = ["Store", "StoredTrial", "opened", "owner_of"]
 
@@ -47,6 +48,12 @@ class Store(KeepsStudents, KeepsFindings):
     def __init__(self, path: Path | str | None, *, read_only: bool = False, trusting: bool = False) -> None:
         self.path = None if path is None else real_path(path)
         self.read_only = read_only
+        if (
+            self.path is not None
+            and not read_only
+            and (owner := store_of(self.path)) not in (None, self.path.resolve())
+        ):
+            raise StoreError(f"A store cannot be {path}: it would be a part of the store {owner}; give another path.")
         self._weights = Weights(self.path)
         self._db = Database(self.path, read_only=read_only, trusting=trusting)
         try:

@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cisr.core.errors import ConfigError
+from cisr.system.store_parts import BESIDE_A_STORE, check_no_store
 
 MOST_BYTES = 2**26
 """Of a file that is read as text; more is none of ours."""
-
-
-BESIDE_A_STORE = (".weights", ".lock", "-wal", "-shm", "-journal")
-"""How the names go on of what a store keeps beside its file."""
 
 
 def read_text(path: Path | str, what: str = "the file") -> str:
@@ -65,17 +62,21 @@ def check_folder() -> None:
 def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = ()) -> None:
     """Complain before any work about files that could not be written after it. Their folders are made.
 
-    `targets` go by the names of their options; no two may be one file, and none may be one of the `sources` or of the
-    files that a store keeps beside it.
+    `targets` go by the names of their options; no two may be one file, and none may be one of the `sources`, a store,
+    or a part of one: of those that are there, and of those that the options name.
     """
     taken: dict[Path, str] = {}
     given = {_resolved(source) for source in sources}
-    stores = [_resolved(path) for option, path in targets.items() if path is not None and option.startswith("--store")]
-    kept = [*stores, *given]  # what is read may be a store, too
-    beside = {store.with_name(store.name + suffix) for store in kept if store.name for suffix in BESIDE_A_STORE}
+    stores = {
+        option: _resolved(path) for option, path in targets.items() if path is not None and _names_a_store(option)
+    }
+    new = [store for store in stores.values() if store.name]
+    beside = {store.with_name(store.name + suffix) for store in new for suffix in BESIDE_A_STORE}
     for option, path in targets.items():
         if path is None:
             continue
+        if option not in stores:
+            check_no_store(path, option)
         real = _resolved(path)
         if real in taken:
             raise ConfigError(f"{taken[real]} and {option} are both {path}: give each a file of its own.")
@@ -85,6 +86,10 @@ def check_targets(targets: Mapping[str, Path | None], sources: Sequence[Path] = 
             raise ConfigError(f"{option} is {path}, where the store keeps what belongs to it: give another file.")
         taken[real] = option
         _check_target(path)
+
+
+def _names_a_store(option: str) -> bool:
+    return option.lstrip("-").lower().startswith("store")
 
 
 def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
@@ -115,6 +120,7 @@ def writing(path: Path | str) -> Iterator[Path]:
         target = Path(path)
     except TypeError as error:
         raise ConfigError(f"Cannot write {path}: {reason(error)}.") from error
+    check_no_store(target)
     try:
         if _is_special(target):
             yield target
@@ -151,6 +157,7 @@ def writing_together(folder: Path) -> Iterator[Path]:
 
 def _replace_all(targets: Mapping[Path, Path], aside: Path) -> None:
     for target in targets.values():
+        check_no_store(target)
         if target.is_dir():
             raise ConfigError(f"Cannot write {target}: it is a folder; remove it, or give another one to write into.")
     before = aside / "before"

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from cisr.experiments import guidance
 from cisr.experiments.comparison import measure_groups
-from cisr.experiments.differences import Difference, against_the_others
+from cisr.experiments.differences import Difference, Sample, against_the_others
 from cisr.experiments.reproduced import told_apart
 from cisr.experiments.trajectories import Trajectory
 from cisr.view import grids, svg
@@ -57,17 +57,17 @@ def _differences(
     return differences_table(found, f"{record.name}-differences") if (found := test()) else None
 
 
-Frozen = tuple[tuple[str, tuple[tuple[str, tuple[float, ...]], ...]], ...]
+Frozen = tuple[tuple[str, tuple[tuple[str, Sample], ...]], ...]
 
 
-def _frozen(measured: Mapping[str, Mapping[str, Sequence[float]]]) -> Frozen:
-    return tuple((what, tuple((k, tuple(v)) for k, v in groups.items())) for what, groups in measured.items())
+def _frozen(measured: Mapping[str, Mapping[str, Sample]]) -> Frozen:
+    return tuple((what, tuple(groups.items())) for what, groups in measured.items())
 
 
 @lru_cache(maxsize=8)
 def _against_the_others(measured: Frozen) -> tuple[Difference, ...]:
     """With 1,000 students it takes seconds: not again for the same numbers."""
-    return against_the_others({what: {k: list(v) for k, v in groups} for what, groups in measured})
+    return against_the_others({what: dict(groups) for what, groups in measured})
 
 
 def _section(contents: Contents, record: ComparisonRecord, **tables: Any) -> Markup:

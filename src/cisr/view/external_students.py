@@ -11,6 +11,7 @@ from textwrap import shorten
 
 from cisr.core.errors import ConfigError
 from cisr.experiments.comparison import MEASURES, measure_groups
+from cisr.experiments.differences import Sample
 from cisr.system.files import read_text
 from cisr.training import Transcript
 from cisr.view.contents import read
@@ -21,16 +22,14 @@ EXPECTED = (
 )
 
 
-def students_in(
-    path: Path, task: str, curricula: Sequence[str], under: str = "none"
-) -> dict[str, dict[str, list[float]]]:
+def students_in(path: Path, task: str, curricula: Sequence[str], under: str = "none") -> dict[str, dict[str, Sample]]:
     """By measure, then by curriculum, a number for each student of a CSV file or of another store of the task.
 
     Of a store only those count that were deployed `under` the same intervention. Groups of several policies are left
     out: a class of one teacher's students has not the spread of single students.
     """
     found = _of_csv(path) if path.suffix.lower() == ".csv" else _of_store(path, task, under)
-    labels = list(dict.fromkeys(label for groups in found.values() for label, values in groups.items() if values))
+    labels = list(dict.fromkeys(label for groups in found.values() for label, one in groups.items() if one.values))
     if not labels:
         raise ConfigError(f"{path} holds no students that have finished: {EXPECTED}, or the store of a comparison.")
     if not set(labels) & set(curricula):
@@ -41,7 +40,7 @@ def students_in(
     return found
 
 
-def _of_store(path: Path, task: str, under: str) -> dict[str, dict[str, list[float]]]:
+def _of_store(path: Path, task: str, under: str) -> dict[str, dict[str, Sample]]:
     contents = read(path)
     if contents.settings.get("task") != task:
         raise ConfigError(f"{path} is a store of '{contents.settings.get('task')}': give one of '{task}'.")
@@ -53,7 +52,7 @@ def _of_store(path: Path, task: str, under: str) -> dict[str, dict[str, list[flo
     return measure_groups(students)
 
 
-def _of_csv(path: Path) -> dict[str, dict[str, list[float]]]:
+def _of_csv(path: Path) -> dict[str, dict[str, Sample]]:
     lines = csv.DictReader(io.StringIO(read_text(path, "the students in").removeprefix("\ufeff"), newline=""))
     try:
         columns = lines.fieldnames or ()
@@ -64,7 +63,7 @@ def _of_csv(path: Path) -> dict[str, dict[str, list[float]]]:
         for line in lines:
             for measure in measures:
                 found[measure].setdefault(line["curriculum"], []).append(_number(line[measure], measure))
-        return found
+        return {what: {label: Sample.of(values) for label, values in groups.items()} for what, groups in found.items()}
     except (csv.Error, ValueError) as error:
         raise ConfigError(f"Cannot read the students in {path}: {error}; {EXPECTED}.") from error
 

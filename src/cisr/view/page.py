@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from cisr.core.errors import ConfigError
 from cisr.experiments.comparison import titled
 from cisr.store.meaning import making_sense_of
 from cisr.store.place import real_path
@@ -41,8 +40,6 @@ def write_page(store: Path, out: Path | None = None, *, replay: bool = False, ta
     """
     real_path(store)  # complains about what can be no store
     target = out or store.with_suffix(".html")
-    if target.resolve() == store.resolve():
-        raise ConfigError(f"The report would replace the store {store}: give another path with --out.")
     check_targets({"--out": target})
     contents = read(store)
     more = [Section("Replay", replay_section(store, contents, task))] if replay else []

@@ -14,9 +14,18 @@ from cisr.core.publication import MainRow, PublishedRow
 from cisr.experiments.comparison import LEARNED, MEASURES, Row
 from cisr.experiments.differences import Difference
 from cisr.experiments.reproduced import PAPERS_NUMBERS, ReproducedRow
-from cisr.experiments.statistics import Estimate, Share
+from cisr.experiments.statistics import LEVEL, Estimate, Share
 from cisr.view import words
-from cisr.view.words import counted, fixed, interval, missing, p_value, students_in_words
+from cisr.view.words import (
+    counted,
+    finished_in_words,
+    fixed,
+    interval,
+    missing,
+    p_value,
+    students_in_words,
+    told_apart_in_words,
+)
 
 if TYPE_CHECKING:
     from cisr.experiments.reproduce import Reproduction
@@ -192,6 +201,12 @@ def _students(row: Row) -> Cell:
     return Cell(text=students_in_words(row), value=row.students, csv=(row.students, row.finished, row.policies))
 
 
+UNFINISHED = (
+    " Means are of students that finished. p, interval and answer hold whether the others would have been the worst or "
+    "the best of all; unknown: the answer depends on that."
+)
+
+
 def differences_table(differences: Sequence[Difference], name: str = "differences") -> Table:
     """What chance alone may explain."""
 
@@ -205,6 +220,9 @@ def differences_table(differences: Sequence[Difference], name: str = "difference
     def chance(p: float | None) -> Cell:
         return Cell(text=p_value(p), value=p, csv=(p,))
 
+    def told_apart(d: Difference) -> Cell:
+        return Cell(text=told_apart_in_words(d), value=d.told_apart, csv=(*d.unfinished, d.told_apart))
+
     columns = (
         column(differences, "measure", lambda d: word(d.measure.replace("_", " "))),
         column(differences, "curriculum", lambda d: word(d.group)),
@@ -217,13 +235,14 @@ def differences_table(differences: Sequence[Difference], name: str = "difference
         column(differences, "difference", gain, "difference", "low", "high"),
         column(differences, "p (means)", lambda d: chance(d.p_mean), "p_mean"),
         column(differences, "p (ranks)", lambda d: chance(d.p_rank), "p_rank", beneath=True),
-        column(differences, "told apart", lambda d: word(d.told_apart), "told_apart"),
+        column(differences, "told apart", told_apart, "unfinished", "unfinished_against", "told_apart"),
     )
     caption = (
         "Difference of the means, for success with its 95 % interval, not corrected. p: how often dealing the same "
         "values into two groups anew parts their means as far, or their ranks (Mann–Whitney), which a few students "
-        "that learned nothing hardly move; with Holm's correction over the rows of a measure. Too few: no values "
-        "could have told groups of these sizes apart."
+        "that learned nothing hardly move; with Holm's correction over all rows. Told apart: yes if both are below "
+        f"{LEVEL}; by chance alone a table says yes anywhere in at most {LEVEL:.0%} of cases. Too few: no values could "
+        f"have told groups of these sizes apart.{UNFINISHED if any(sum(d.unfinished) for d in differences) else ''}"
     )
     return Table(name=name, columns=columns, caption=caption)
 
@@ -260,7 +279,7 @@ def reproduction_table(
 
     told = dict.fromkeys(name for row in rows if row.published for name in row.published.outcomes)
     columns = (
-        column(rows, "curriculum", lambda row: word(row.curriculum)),
+        column(rows, "curriculum", _reproduced, "curriculum", "students", "finished"),
         *beside("success", 3, lambda row: row.success, lambda paper: paper.success),
         *(one for name in told for one in outcome(name)),
         *beside("training failures", 1, lambda row: row.training_failures, lambda paper: paper.training_failures),
@@ -274,6 +293,17 @@ def reproduction_table(
         f"student. A dash: there is no such number.{f' {PAPERS_NUMBERS}' if ours else ''}"
     )
     return Table(name="reproduction", columns=columns, caption=caption)
+
+
+def _reproduced(row: ReproducedRow) -> Cell:
+    """A curriculum, and how many of its students have finished where some have not."""
+    return Cell(
+        text=row.curriculum + _unfinished(row), value=row.curriculum, csv=(row.curriculum, row.students, row.finished)
+    )
+
+
+def _unfinished(row: ReproducedRow) -> str:
+    return "" if row.finished == row.students else f" ({finished_in_words(row)})"
 
 
 def main_table(reproductions: Mapping[str, Reproduction]) -> Table | None:
@@ -311,7 +341,7 @@ def main_table(reproductions: Mapping[str, Reproduction]) -> Table | None:
         name="main",
         columns=(
             column(told, "students", lambda one: word(one[0])),
-            column(told, "curriculum", lambda one: word(one[1].curriculum)),
+            column(told, "curriculum", lambda one: _reproduced(one[1]), "curriculum", "of_students", "finished"),
             *(one for name in measures for one in both(name)),
         ),
         caption=(
@@ -333,8 +363,14 @@ def ways_table(papers: Reproduction, ours: Reproduction) -> Table:
     pooled = {way: {row.curriculum: row for row in made.comparison.rows} for way, made in ways.items()}
     both = [row.curriculum for row in papers.rows if row.curriculum in rows["our way"]]
     digits = return_digits(papers.rows)
+
+    def success(way: str, label: str) -> Cell:
+        row = rows[way][label]
+        cell = spread(row.success, 3)
+        return replace(cell, text=cell.text + _unfinished(row))
+
     cells: dict[str, Callable[[str, str], Cell]] = {
-        "success": lambda way, label: spread(rows[way][label].success, 3),
+        "success": success,
         "return": lambda way, label: spread(rows[way][label].mean_return, digits),
         "failed to learn": lambda way, label: replace(share(pooled[way][label].failed_to_learn), below=""),
     }
@@ -343,5 +379,5 @@ def ways_table(papers: Reproduction, ours: Reproduction) -> Table:
         for what, cell in cells.items()
         for way in ways
     ]
-    caption = f"Failed to learn: success below {LEARNED} once deployed, of all students."
+    caption = f"Of students that finished. Failed to learn: success below {LEARNED} once deployed."
     return Table(name="ways", columns=(column(both, "curriculum", word), *columns), caption=caption)

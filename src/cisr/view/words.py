@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from cisr.experiments.comparison import Row
+from cisr.experiments.differences import Difference
+from cisr.experiments.reproduced import ReproducedRow
 from cisr.experiments.statistics import Share
 from cisr.teachers import Belief
 from cisr.training import Transcript
@@ -55,8 +57,18 @@ def several(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
+def finished_in_words(row: Row | ReproducedRow) -> str:
+    return f"{row.finished} of {row.students} finished"
+
+
+def told_apart_in_words(difference: Difference) -> str:
+    """The answer, and how many students of both groups it does without."""
+    unfinished, students = sum(difference.unfinished), sum(difference.students)
+    return difference.told_apart + (f": {unfinished} of {students} unfinished" if unfinished else "")
+
+
 def students_in_words(row: Row) -> str:
-    said = str(row.students) if row.finished == row.students else f"{row.finished} of {row.students} finished"
+    said = str(row.students) if row.finished == row.students else finished_in_words(row)
     return said + (f", {row.policies} teachers" if row.policies > 1 else "")
 
 
