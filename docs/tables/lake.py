@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from cells import at_most, chance, interval, number, over, pm, published, share, signed
-from pages import Row, by, load, says, table
 from scipy.stats import ttest_1samp, wilcoxon
 
+from cells import at_most, chance, interval, number, over, pm, published, share, signed
 from cisr.experiments.statistics import chance as dealt
 from cisr.experiments.statistics import holm, rank_chance
+from pages import Row, by, load, says, table
 
 LAKE = "docs/results/frozen-lake.md"
 SEEDS = ("frozen-lake", "frozen-lake-seed-1", "frozen-lake-seed-2")
@@ -35,7 +35,7 @@ MEASURES = (("success", 3), ("training_failures", 1), ("return", 3))
 )
 def lake_quick() -> Iterator[Row]:
     for row in load("frozen-lake-quick")["rows"]:
-        learned = pm(row["success"], 3), share(row["failed_to_learn"]), pm(row["return"], 2)
+        learned = pm(row["success"], 4), share(row["failed_to_learn"]), pm(row["return"], 2)
         harm = pm(row["training_failures"], 0), pm(row["rescues"], 0), pm(row["deployment_failures"], 3)
         yield row["curriculum"], *learned, *harm
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cells import NONE, at_most, number, pm, published
+from cisr.tasks.lunar_lander.publication import LUNAR_LANDER
 from lander import PAPER_HEADS, paper_failures, training_failures
 from pages import Row, by, load, table
-
-from cisr.tasks.lunar_lander.publication import LUNAR_LANDER
 
 TABLE_7 = ("curriculum", *PAPER_HEADS[:2], "crash", "paper", "out of map", "paper", *PAPER_HEADS[2:])
 SEARCHES = {"paper": "the paper's GP-UCB", "random": "random search", "ours": "our teacher"}

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from cells import chance, number, over, pm
-from lander_gpu import reproduced
-from pages import by, load, says
 from scipy.stats import ttest_ind_from_stats
 
+from cells import chance, number, over, pm
 from cisr.experiments.statistics import holm
+from lander_gpu import reproduced
+from pages import by, load, says
 
 GPU = "docs/results/lunar-lander-gpu.md"
 MEASURES = ("success", "return", "training_failures")

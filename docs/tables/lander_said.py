@@ -5,11 +5,10 @@ from math import hypot
 from typing import Any
 
 from cells import at_most, chance, number, pm
-from lander import got
-from pages import by, load, says
-
 from cisr.experiments.statistics import chance as dealt
 from cisr.experiments.statistics import holm, rank_chance
+from lander import got
+from pages import by, load, says
 
 LANDER = "docs/results/lunar-lander.md"
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from math import ceil, floor, hypot
 from typing import Any
 
+from scipy.stats import beta
+
 from cells import at_least, at_most, chance, number, pm, shift, signed
 from pages import by, load, says
-from scipy.stats import beta
 
 HIGHWAY, CHEETAH, LEARNER = (f"docs/results/{page}.md" for page in ("highway", "cheetah", "learner"))
 
@@ -94,7 +95,7 @@ def sb3() -> Iterator[str]:
     found = load("frozen-lake-quick-teacher")
     assert list(dict.fromkeys(found["policy"]["interventions"])) == ["SR2", "HA"]
     quick = by("curriculum", load("frozen-lake-quick")["rows"])["optimized"]
-    yield f"with {found['students']} students and patience, at {pm(quick['success'], 3)}"
+    yield f"with {found['students']} students and patience, at {pm(quick['success'], 4)}"
 
 
 @says("docs/howto/cluster.md")

@@ -28,7 +28,7 @@ def quick() -> Iterator[str]:
     yield f"tried {teacher['students']} students"
     tests = [t for t in load("frozen-lake-quick")["differences"] if t["measure"] in ("success", "return")]
     assert all(t["told_apart"] == "yes" for t in tests) and len(tests) == 12
-    yield f"{number(rows['optimized']['success']['mean'], 3)} is not a result about the paper"
+    yield f"{number(rows['optimized']['success']['mean'], 4)} is not a result about the paper"
 
 
 @table("success of the paper's *Optimized*", "paper", "ours", "")
@@ -55,6 +55,17 @@ def beside_the_papers_numbers() -> Iterator[str]:
     yield f"{pm(over(ours['classes']), 3)} over nine teachers, one of {ours['students']} students lost"
     told = [test_of("lunar-lander", "success", name)["told_apart"] for name in ("Narrow", "Wide", "none")]
     assert told == ["yes", "no", "no"]
+
+
+@says("docs/departures.md")
+def departures() -> Iterator[str]:
+    units = (_rows(run)["LL-A"]["success"] for run in ("lunar-lander", "lunar-lander-relu"))
+    yield "{} with tanh, {} with ReLU".format(*(pm(success, 3) for success in units))
+    fell = by("measure", load("lunar-lander-multipliers")["differences"])["training_failures"]["means"]
+    yield f"{number(fell[1] - fell[0])} failures fewer in training with B/4"
+    optimized = classes("Optimized", "success")
+    means = (number(over(some)["mean"], 3) for some in (optimized[:3], optimized))
+    yield "{} over three, {} over nine".format(*means)
 
 
 @says(README)
