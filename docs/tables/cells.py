@@ -35,12 +35,12 @@ def over(values: Sequence[float]) -> dict[str, float]:
 
 def at_least(value: float, digits: int) -> float:
     """A lower bound, rounded so that it stays one."""
-    return floor(value * 10**digits + 1e-9) / 10**digits
+    return float(floor(value * 10.0**digits + 1e-9) / 10.0**digits)
 
 
 def at_most(value: float, digits: int) -> float:
     """An upper bound, rounded so that it stays one."""
-    return ceil(value * 10**digits - 1e-9) / 10**digits
+    return float(ceil(value * 10.0**digits - 1e-9) / 10.0**digits)
 
 
 def interval(low: float, high: float, digits: int = 2) -> str:

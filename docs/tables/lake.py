@@ -101,8 +101,8 @@ def lake_cnn_teachers() -> Iterator[Row]:
 def lake_landscape() -> Iterator[Row]:
     rows = load("frozen-lake-landscape")["rows"]
     for name in ("ours", "random", "paper", "tpe", "gp"):
-        own = [row for row in rows if row["teacher"] == name]
-        yield RECORDED[name], *(f"{number(row['regret'], 3)} {interval(*row['interval'], 3)}" for row in own)
+        own = [(row["regret"], *row["interval"]) for row in rows if row["teacher"] == name]
+        yield RECORDED[name], *(f"{number(regret, 3)} {interval(low, high, 3)}" for regret, low, high in own)
 
 
 def told_apart(name: str) -> tuple[float, float]:
