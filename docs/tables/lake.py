@@ -64,7 +64,9 @@ def lake_reproduced() -> Iterator[Row]:
         yield *success, *(text for measure, _ in MEASURES[1:] for text in (ours[measure], theirs[measure]))
 
 
-@table("curriculum", "ours: mean (median), n", "published: mean, n", "difference", "p (ranks)")
+@table(
+    "curriculum", "ours: mean (median), n", "of them failed to learn", "published: mean, n", "difference", "p (ranks)"
+)
 def lake_published() -> Iterator[Row]:
     run = load("frozen-lake-published")
     rows = by("curriculum", run["rows"])
@@ -75,6 +77,7 @@ def lake_published() -> Iterator[Row]:
             yield (
                 test["group"],
                 f"{number(ours, 3)} ({number(success['median'], 3)}), {n}",
+                share(rows[test["group"]]["failed_to_learn"]),
                 f"{number(theirs, 3)}, {m}",
                 signed(ours - theirs, 3),
                 chance(test["p_rank"]),

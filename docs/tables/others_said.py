@@ -23,7 +23,8 @@ def times_as_rare(few: float, many: float) -> tuple[int, int]:
 
 def falls(run: str, curriculum: str) -> int:
     row = by("curriculum", load(run)["rows"])[curriculum]
-    return int(round(row["training_failures"]["mean"] * row["students"]))
+    fell: float = row["training_failures"]["mean"] * row["students"]
+    return round(fell)
 
 
 def test_of(run: str, measure: str, others: str) -> Any:
