@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cells import number, pm, shift, signed
-from pages import Row, load, table
+from cells import chance, number, pm, shift, signed
+from pages import Row, load, says, table
 
 OUTCOMES = ("crash", "out of map", "success", "timeout")
 
@@ -79,3 +79,28 @@ def fidelity_deployed() -> Iterator[Row]:
         if name == "success":
             said += f" {shift(change['low'], change['high'], 3)} (aim: at most 0.02 lost)"
         yield name.replace("failures", "failures per episode"), pm(before, digits), pm(now, digits), said
+
+
+@says("docs/results/lander-fidelity.md")
+def rates() -> Iterator[str]:
+    run = load("lander-fidelity-rates")
+    assert not run["not shown to be equivalent"]
+    yield f"All {run['rates']} rates are shown to be equivalent within {100 * run['margin']:.0f} points"
+    worst = max(run["by rate"], key=lambda one: one["p"])
+    yield f"the largest p is {chance(run['largest p'])} ({worst['policy'].split()[0]} under {worst['intervention']}"
+    furthest = max(run["by rate"], key=lambda one: abs(one["gymnasium"] - one["compiled"]) / one["episodes"])
+    where = f"({furthest['policy'].split()[0]} under {furthest['intervention']}, {furthest['outcome']})"
+    yield f"The largest difference is {100 * run['largest difference']:.2f} points {where}"
+    sure = sum(
+        one["gymnasium"] == one["compiled"] and one["compiled"] in (0, one["episodes"]) for one in run["by rate"]
+    )
+    yield f"{sure} of the {run['rates']} are rates of what always or never happened on both sides"
+
+
+@says("docs/results/lander-fidelity.md")
+def single_steps() -> Iterator[str]:
+    run = load("lander-fidelity-steps")
+    assert run["within 1e-3"] == run["compared"]
+    yield "No step differs by more than 1e-3"
+    late = load("lander-fidelity-replay")
+    yield f"{late['crashed'] - late['crashed in the same step']} of {late['crashed']} crashes come in another step"

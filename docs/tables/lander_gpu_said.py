@@ -35,6 +35,10 @@ def tables_7() -> Iterator[str]:
     yield f"Holm's correction makes both {' and '.join(corrected)}"
     theirs = (number(rows[name]["ours"]["success"]["mean"], 3) for name in ("LL-A", "LL-B"))
     yield "take our students to {} and {}".format(*theirs)
+    switches = load("lunar-lander-reproduced")["policies"]["Random search"]
+    assert all(policy["interventions"] == ["Narrow", "Wide"] for policy in switches)
+    at = sorted(policy["thresholds"][0]["min_return"] for policy in switches)
+    yield "(at returns of {:.0f}, {:.0f} and {:.0f})".format(*at)
     noisy = {(c, m): beside_the_paper("noisy", c, m) for c in ("Optimized", *given) for m in MEASURES}
     assert [where for where, p in noisy.items() if p < 0.1] == [("No-interv.", "training_failures")]
     yield f"p = {chance(noisy['No-interv.', 'training_failures'])}, not corrected)"

@@ -45,14 +45,11 @@ def table(*heads: str) -> Callable[[Callable[[], Iterable[Row]]], Callable[[], I
 
     def keep(rows: Callable[[], Iterable[Row]]) -> Callable[[], Iterable[Row]]:
         def text() -> str:
-            lines = [heads, ["---"] * len(heads), *(list(row) for row in rows())]
+            lines = [heads, *(tuple(row) for row in rows())]
             if uneven := [line for line in lines if len(line) != len(heads)]:
                 raise ValueError(f"{rows.__name__}: {uneven[0]} has other columns than {heads}")
-            return (
-                "".join(f"| {' | '.join(line)} |\n" for line in lines)
-                .replace("| --- |", "|---|")
-                .replace(" --- |", "---|")
-            )
+            first, *others = (f"| {' | '.join(line)} |\n" for line in lines)
+            return f"{first}|{'---|' * len(heads)}\n{''.join(others)}"
 
         _tables[rows.__name__] = text
         return rows
