@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +89,46 @@ def test_the_python_of_how_tos_runs(page, in_this_process):
         program = compile(block, page.name, "exec")
         if page.stem != "cluster":  # which needs one, and hours
             exec(program, names)
+
+
+def tables(root, *options):
+    """What the script says, with its exit code."""
+    command = [sys.executable, str(root / "docs" / "tables"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert not done.stderr
+    return done.stdout.splitlines(), done.returncode
+
+
+def test_tables_and_numbers_in_prose_are_those_of_the_json():
+    assert tables(ROOT, "--check") == ([""], 0)
+
+
+def test_pages_that_say_something_else_than_the_json_are_named_and_their_tables_mended(tmp_path):
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    readme, learner = tmp_path / "README.md", tmp_path / "docs" / "results" / "learner.md"
+    shutil.copy(ROOT / "README.md", readme)
+    good = readme.read_text(encoding="utf-8")
+    readme.write_text(good.replace("| optimized | 0.9997", "| optimized | 0.9998"), encoding="utf-8")
+    said = learner.read_text(encoding="utf-8")
+    learner.write_text(said.replace("−38 [−142, +65]", "−38 [−100, +65]"), encoding="utf-8")
+    prose = "docs/results/learner.md does not say: The difference of means is −38 [−142, +65]; p ="
+    table = "README.md has other tables than the JSON: run python docs/tables"
+    assert tables(tmp_path, "--check") == ([table, prose], 1)
+    assert tables(tmp_path) == ([prose], 1)
+    assert readme.read_text(encoding="utf-8") == good
+
+
+MEASURED = re.compile(r"\d ± |\d\.\d|\d of \d|\d,\d{3}")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted((ROOT / "docs").glob("results/*.md")), *HOW_TOS],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_tables_of_measurements_are_made_from_json_or_say_why_not(page):
+    text = re.sub(r"<!-- table: \w+ -->.*?<!-- /table -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for found in re.finditer(r"((?:^.+\n)*)\n((?:^\|.*\n)+)", text, re.MULTILINE):
+        before, rows = found.groups()
+        defined = before.startswith("<!-- definitions -->")
+        assert defined or not MEASURED.search(rows) or "*Not from JSON" in before, rows

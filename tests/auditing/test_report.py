@@ -16,6 +16,7 @@ from cisr.cli import main
 from cisr.core.errors import ConfigError
 from cisr.view.audit import in_one_line
 from cisr.view.page import safety_section
+from cisr.view.words import verdict_in_words
 
 TASK = get_task("frozen-lake")
 ZONE = TASK.intervention("SR1").triggered(np.arange(100)[:, None])
@@ -64,6 +65,11 @@ def test_the_papers_lake_is_certified(tmp_path, capfd):
     assert not told["refuted"] and not told["broken_promises"]
     assert (tmp_path / "map.png").exists()
     assert "5.726" in (printed := capfd.readouterr().out) and "5.722" in printed
+
+
+def test_eventual_safety_is_said_of_interventions_alone():
+    said = {verdict.name: verdict_in_words(verdict.to_json())[-1] for verdict in audit(TASK, ["HR", "SR1"]).verdicts}
+    assert said["HR"].startswith("given") and said["SR1"].startswith("not given") and said["none"] == "–"
 
 
 def test_one_intervention_can_be_audited_alone():

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import tiny
+from matplotlib.figure import Figure
 
 from cisr import Fixed, Store, compare
 from cisr.cmdp.wrapper import InducedCMDP
@@ -19,7 +20,9 @@ from cisr.experiments.playing import (
     trajectory,
 )
 from cisr.experiments.trajectories import Trajectory
-from cisr.view.figures import rescues_figure
+from cisr.view.figures import paint, rescues_figure
+from cisr.view.plots import Dot
+from cisr.view.state_plot import GROUND, episodes_plot
 
 TASK = tiny.lander
 pytestmark = pytest.mark.usefixtures("box2d")
@@ -100,6 +103,29 @@ def test_the_state_plots_lines_are_where_the_triggers_begin():
                 for side, expected in ((1, True), (-1, False)):
                     state = np.concatenate([middle + side * 0.01 * out, np.zeros(24)])
                     assert intervention.triggered(state) == expected
+
+
+def test_the_mark_at_an_episodes_end_has_a_shape_for_each_outcome_and_the_episodes_colour():
+    known = {"steps": 1, "total": 0.0, "flights": (((0.0, 1.0), (0.1, 0.9)),)}
+    outcomes = (("success", False), ("timeout", False), ("rescue", False), ("crash", True))
+    episodes = [
+        (f"{k}", f"#00000{k}", Trajectory(outcome=outcome, failed=failed, **known))
+        for k, (outcome, failed) in enumerate(outcomes)
+    ]
+    plot = episodes_plot("Wide", TASK.appearance.state_plot, {"Wide": "#111111"}, episodes)
+    ends = [mark for mark in plot.marks if isinstance(mark, Dot)]
+    looks = [(end.label, end.hollow, end.crossed) for end in ends]
+    assert looks == [
+        ("success", False, False),
+        ("other end", True, False),
+        ("other end", True, False),
+        ("failure", False, True),
+    ]
+    assert [end.colour for end in ends[:3]] == ["#000000", "#000001", "#000002"]
+    axes = Figure().subplots()
+    paint(axes, plot)
+    keys = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    assert {keys["success"].get_color(), keys["other end"].get_color()} == {GROUND}
 
 
 def test_the_figure_of_rescues_is_drawn(tmp_path):

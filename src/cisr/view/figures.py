@@ -22,7 +22,7 @@ from cisr.store.load_student import StoredStudent, stored_student
 from cisr.system.files import check_suffix, writing
 from cisr.training.apart import play_apart
 from cisr.view.plots import COLOURS, Band, Dot, Line, Plot, learning_curves, palette
-from cisr.view.state_plot import episodes_plot
+from cisr.view.state_plot import GROUND, episodes_plot
 
 LINES, EPISODES = COLOURS[2], (COLOURS[3], COLOURS[0], COLOURS[5])
 """Colours of interventions and of episodes, where each intervention has a panel of its own."""
@@ -39,8 +39,11 @@ def paint(axes: Axes, plot: Plot) -> None:
                 (x, low), (_, high) = np.array(lows).T, np.array(highs).T
                 axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
             case Dot(at=at, colour=colour, crossed=crossed):
-                shape = "X" if crossed else "o"
-                axes.plot(*at, shape, color=colour, markersize=2 * mark.radius, label=mark.label or None)
+                look: dict[str, Any] = {"marker": "X" if crossed else "o", "markersize": 2 * mark.radius}
+                look |= {"markerfacecolor": "white"} if mark.hollow else {}
+                axes.plot(*at, **look, color=colour)
+                if mark.label:  # its shape has a meaning in the legend, its colour only beside an episode's line
+                    axes.plot([], [], **look, color=colour if crossed else GROUND, linestyle="", label=mark.label)
     axes.set(xlim=plot.x, ylim=plot.y, xlabel=plot.x_label, ylabel=plot.y_label, title=plot.title)
     if plot.whole_x:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

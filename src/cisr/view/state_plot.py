@@ -10,6 +10,7 @@ from cisr.view.plots import DANGER, Dot, Line, Plot, Point
 from cisr.view.words import end_in_words
 
 GROUND, RESCUE = "#222222", "#444444"
+OTHER_END = "other end"
 DASHES = {"trigger": "5 3", "reset": "1.5 3"}
 """How an intervention's lines are drawn, by name; others are whole."""
 LOOKS = {"5 3": "dashed", "1.5 3": "dotted", "": "whole"}
@@ -23,7 +24,8 @@ def episodes_plot(
 ) -> Plot:
     """Episodes, each of a student in a colour, over the lines of some interventions in their colours.
 
-    What leaves the picture runs along its edge.
+    The shape of an episode's last mark says how it ended, the colour whose it is. What leaves the picture runs along
+    its edge.
     """
     x, y = (tuple(ends) for ends in state_plot["limits"])
 
@@ -48,14 +50,16 @@ def episodes_plot(
             way = kept(rescue)
             marks.append(Line(points=way, colour=RESCUE, width=0.8))
             marks.append(Dot(at=way[0], colour=RESCUE, radius=1.5, label="rescue"))
+        end = "failure" if episode.failed else "success" if episode.outcome == "success" else OTHER_END
         ends.append(
             Dot(
                 at=kept(episode.flights[-1])[-1],
                 colour=DANGER if episode.failed else colour,
                 radius=3.5,
                 crossed=episode.failed,
+                hollow=end == OTHER_END,
                 hover=f"{student}: {end_in_words(episode.outcome, episode.steps, episode.total)}",
-                label=episode.outcome,
+                label=end,
             )
         )
     across, up = state_plot["axes"]

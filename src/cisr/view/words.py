@@ -134,13 +134,10 @@ def end_in_words(outcome: str | None, steps: int, total: float) -> str:
 
 def verdict_in_words(verdict: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """What an audit says of an intervention, given as JSON: see `VERDICT`."""
-    eventual = verdict["eventual"]
-    return (
-        verdict["name"],
-        verdict["status"] + ("" if verdict["counts"] else " (for information)"),
-        verdict["reason"],
-        f"{'given' if eventual['given'] else 'not given'}: {eventual['reason']}",
-    )
+    name, status, reason, eventual = (verdict[part] for part in ("name", "status", "reason", "eventual"))
+    if not verdict["counts"]:  # without an intervention the propositions have nothing to say
+        return name, f"{status} (for information)", reason, "–"
+    return name, status, reason, f"{'given' if eventual['given'] else 'not given'}: {eventual['reason']}"
 
 
 VERDICT = ("intervention", "safe while learning", "because", "eventual safety")

@@ -3,11 +3,11 @@
 A student lands a craft on a pad between hills that it cannot see; crashing or leaving the map is the danger. Two
 interventions keep it in a funnel over the pad: Narrow, nearly a chimney, and Wide. A student under them can crash,
 though it rarely does: `cisr audit` refutes both. Chimney and Funnel are our own answer to the holes that it finds in
-them. Under them nobody crashes, but few learn to land alone: some hover for fear of being rescued, the others
-lean on it. So there are two more with Funnel's trigger. Soft-Funnel tolerates some rescues, which gets students down;
-under Hard-Funnel a rescue ends the episode, which weans them. Teachers of the paper's students choose from its two,
-teachers of explorers from these. The safe evaluation M_0 is Funnel. It is not certified: what is known is a bound on
-what attackers did under it (`docs/results/lunar-lander.md`).
+them. No attacker of ours has crashed under them, but few students learn to land alone: some hover for fear of being
+rescued, the others lean on it. So there are two more with Funnel's trigger. Soft-Funnel tolerates some rescues, which
+gets students down; under Hard-Funnel a rescue ends the episode, which weans them. Teachers of the paper's students
+choose from its two, teachers of explorers from these. The safe evaluation M_0 is Funnel. It is not certified: what is
+known is a bound on what attackers did under it (`docs/results/lunar-lander.md`).
 """
 
 from __future__ import annotations
