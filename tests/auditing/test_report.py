@@ -129,7 +129,7 @@ def test_a_quick_audit_is_kept_in_the_store_and_made_once(tmp_path, monkeypatch)
     with Store(tmp_path / "s.sqlite") as store:
         first = keep_quick_audit(tiny.task, store)
         assert {v["name"]: v["status"] for v in first["interventions"]}["SR2"] == "certified"
-        monkeypatch.setattr("cisr.auditing.report.quick_audit", None)
+        monkeypatch.setattr("cisr.auditing.report.play_apart", None)
         assert keep_quick_audit(tiny.task, store) == first  # not asked again
         assert store.audit() == first
         monkeypatch.undo()
