@@ -87,6 +87,7 @@ WRONG = {
     "no reward": ({"reward": None}, "paid the reward None"),
     "rewards": ({"reward": np.zeros(1)}, r"paid the reward array\(\[0.\]\)"),
     "a reward of nan": ({"reward": float("nan")}, "a reward of nan"),
+    "a reward that no other can be added to": ({"reward": 1e308}, r"a reward of 1e\+308: give finite numbers from -1e"),
     "terminated is a number": ({"terminated": 1}, "terminated = 1: it must be True or False"),
     "truncated is nothing": ({"truncated": None}, "truncated = None"),
 }
@@ -185,9 +186,10 @@ def test_a_reward_of_the_wrong_shape_is_the_tasks_fault(reward, says):
         compare_curricula(corridor(reward=reward), {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 
-def test_a_reward_that_is_not_finite_ends_its_student():
-    task = corridor(reward=lambda t: np.where(t.move.state[..., 0] > 3, np.nan, 0.0))
-    with pytest.raises(NobodyFinished, match="The reward of task 'corridor' paid nan"):
+@pytest.mark.parametrize(("paid", "said"), [(np.nan, "nan"), (-1e308, r"-1e\+308")])
+def test_a_reward_that_is_not_finite_or_too_large_to_add_up_ends_its_student(paid, said):
+    task = corridor(reward=lambda t: np.where(t.move.state[..., 0] > 3, paid, 0.0))
+    with pytest.raises(NobodyFinished, match=f"The reward of task 'corridor' paid {said}"):
         compare_curricula(task, {"back": Fixed("back")}, n_students=1, execution=tiny.HERE)
 
 

@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from cisr import (
 )
 from cisr.experiments.search import search_space
 from cisr.experiments.study import TrialProgress
-from cisr.experiments.trials import summarise
-from cisr.training import Transcript, default_observe
+from cisr.experiments.trials import scored, summarise
+from cisr.training import Transcript, UnitLog, default_observe
+from cisr.training.lessons import observed_by
 
 
 def transcript(return_, error=None):
@@ -54,6 +56,23 @@ def test_students_that_broke_count_as_the_worst_and_a_class_of_them_has_no_score
 
 def test_the_search_space_has_3k_plus_1_parameters():
     assert len(search_space(tiny.task).parameters) == 3 * 2 + 1
+
+
+def test_what_score_and_observe_write_into_a_record_stays_with_them():
+    def writing(student):
+        student.curriculum.clear()
+        student.deployment.outcomes["success"] = 99.0
+        return student.deployment.score
+
+    def forgetting(unit):
+        unit.deployment.outcomes.clear()
+        return default_observe(unit)
+
+    kept = replace(transcript(1.0), curriculum={"kind": "fixed"})
+    assert scored(writing, kept) == 1.0 and kept.curriculum and not kept.deployment.outcomes
+    unit = UnitLog(**dict.fromkeys(UnitLog.__annotations__, 0) | {"deployment": transcript(2.0).deployment})
+    unit.deployment.outcomes["success"] = 0.5
+    assert observed_by(forgetting, unit) == Observation() and unit.deployment.outcomes == {"success": 0.5}
 
 
 def test_a_study_tries_its_policies_and_returns_the_best_with_no_failures_in_training():

@@ -199,6 +199,10 @@ def _calls() -> list[Call]:
     add("load_policy(nul)", lambda: cisr.load_policy("a\0b"), "Cannot read the curriculum file")
     add("save_policy(folder)", lambda: cisr.save_policy(cisr.Fixed("none"), "/"), "Cannot write /")
 
+    _of_wrapped_environments(add)
+    _of_models_and_teachers(add)
+    _of_users_own(add)
+
     def audit(**options: Any) -> Any:
         from cisr.auditing import audit
 
@@ -234,6 +238,204 @@ def _calls() -> list[Call]:
     add("success: None", lambda: indexing(success=lambda m: None), "answered object of shape ()", cisr.TaskError)
     add("make_env: None", lambda: indexing(make_env=lambda **o: None), "return a gymnasium.Env", cisr.TaskError)
     return calls
+
+
+ROWS = [[1], [1, 2]]
+"""Of several lengths: no array."""
+ANYTHING = (None, "x", b"x", [], {}, 1.5, float("nan"), object(), np.zeros(3), ROWS, [None])
+
+
+def _of_wrapped_environments(add: Callable[..., None]) -> None:
+    one = {"failures": 1.0, "rescues": 1.0}
+
+    def lagrangian(task: Any = tiny.task) -> Any:
+        return cisr.Lagrangian(cisr.InducedCMDP(task, "SR1"), one)
+
+    def ended(env: Any) -> Any:
+        env.reset(seed=0)
+        while not any(env.step(1)[2:4]):
+            pass
+        env.step(1)
+
+    def stepped(env: Any, action: Any) -> Any:
+        env.reset(seed=0)
+        env.step(action)
+
+    for name, make in (("InducedCMDP", lambda: cisr.InducedCMDP(tiny.task, "SR1")), ("Lagrangian", lagrangian)):
+        add(f"{name}: step before reset", lambda m=make: m().step(0), "call reset")
+        add(f"{name}: step after the end", lambda m=make: ended(m()), "call reset")
+        for action in (*ANYTHING, 4, -1, 2**70, [0], "0"):
+            says = "give one of Discrete(4)"
+            add(f"{name}: step({action!r:.30})", lambda m=make, a=action: stepped(m(), a), says)
+        for seed in ("x", -1, 1.5, [], True):
+            add(f"{name}: reset({seed!r})", lambda m=make, s=seed: m().reset(seed=s), "give a whole number")
+    add("InducedCMDP(cost=array)", lambda: cisr.InducedCMDP(tiny.task, cost=np.zeros(3)), "give 'failures' or")
+    add("Lagrangian(None)", lambda: cisr.Lagrangian(None, one), "give a cisr.InducedCMDP")
+    add("Lagrangian(a task's own)", lambda: cisr.Lagrangian(tiny.task.make_env(), one), "wrap a cisr.InducedCMDP")
+    for values in (*ANYTHING, [1.0], [1.0, float("inf")]):
+        for what in ("add", "move"):
+            shared = cisr.Multipliers(("failures", "rescues"))
+            add(
+                f"Multipliers.{what}({values!r:.30})",
+                lambda s=shared, w=what, v=values: getattr(s, w)(v),
+                "give 2 finite",
+            )
+
+
+def _of_models_and_teachers(add: Callable[..., None]) -> None:
+    from cisr.cmdp.finite import model_of
+
+    model = model_of(tiny.task)
+    for field in ("states", "source", "action", "probability", "target", "reward", "terminated", "start"):
+        for value in (None, "x", ROWS, {}, 5, np.zeros(3)):
+            change = {field: value}
+            add(f"FiniteModel({field}={value!r:.20})", lambda c=change: dataclasses.replace(model, **c), "give ")
+    for value in (None, 0, 1.5, "4", 10**30, np.zeros(3)):
+        change = {"n_actions": value}
+        add(f"FiniteModel(n_actions={value!r:.20})", lambda c=change: dataclasses.replace(model, **c), "a whole number")
+    space = Switching.space(("a", "b"), 1, (0.0, 1.0), (0.0, 1.0))
+    wrong = {
+        "interventions": (None, 5, "ab", (1,), ()), "n_switches": (None, -1, 1.5, 10**30),
+        "return_range": (None, 5, "01", (1, 0), ROWS), "violation_range": (("a", "b"), (0, float("nan"))),
+    }  # fmt: skip
+    fine = {"interventions": ("a",), "n_switches": 1, "return_range": (0, 1), "violation_range": (0, 1)}
+    for field, values in wrong.items():
+        for value in values:
+            given = fine | {field: value}
+            add(f"Switching.space({field}={value!r:.20})", lambda g=given: Switching.space(**g), "give ")
+    for point in ANYTHING:
+        add(
+            f"Switching.from_parameters({point!r:.20})",
+            lambda p=point: Switching.from_parameters(p),
+            "give one by name",
+        )
+    for teacher in (cisr.GPUCB, cisr.RandomSearch, cisr.TopTwo):
+        name = teacher.__name__
+        for seed in (None, -1, 1.5, "0", True, np.zeros(3)):
+            add(f"{name}(seed={seed!r})", lambda t=teacher, s=seed: t(space, seed=s), "give a whole number")
+        add(f"{name}(space=None)", lambda t=teacher: t(None, seed=0), "give a search space")
+        for n in (None, 0, 1.5, "1", 10**30, np.zeros(3)):
+            add(f"{name}.ask({n!r})", lambda t=teacher, n=n: t(space, seed=0).ask(n), "give a whole number")
+
+        def told(teacher: Any = teacher, **changes: Any) -> Any:
+            one = teacher(space, seed=0)
+            return one.tell(**{"parameters": one.ask(1)[0], "score": 0.0, **changes})
+
+        for what in ("parameters", "score", "sem", "each"):
+            for value in (
+                "x",
+                [None],
+                object(),
+                np.zeros(3) if what != "each" else 5,
+                10**400 if what != "each" else None,
+            ):
+                change = {what: value}
+                add(f"{name}.tell({what}={value!r:.20})", lambda told=told, c=change: told(**c), "give ")
+    wrong = {"n_initial": (None, -1, "3"), "initial": (None, 5, "x", [1]), "priors": (5, "x"), "beta": (None, "2", -1)}
+    for field, values in wrong.items():
+        for value in values:
+            given = {field: value}
+            add(f"GPUCB({field}={value!r})", lambda g=given: cisr.GPUCB(space, seed=0, **g), "give ")
+
+
+class _Curriculum:
+    """One of a user's own."""
+
+    first_stage = 0
+
+    def __init__(self, used: Any = ("SR1",), stage: Any = 0, intervention: Any = "SR1", json: Any = None) -> None:
+        self.interventions_used, self._stage, self._intervention = used, stage, intervention
+        self._json = {"kind": "own"} if json is None else json
+
+    def next_stage(self, stage: Any, observed: Any, rng: Any) -> Any:
+        return self._stage
+
+    def intervention(self, stage: Any) -> Any:
+        return self._intervention
+
+    def to_json(self) -> Any:
+        return self._json
+
+
+class _Silent(cisr.Teacher):
+    """One of a user's own."""
+
+    answer: Any = None
+
+    def _propose(self, n: int) -> Any:
+        return self.answer
+
+
+def _of_users_own(add: Callable[..., None]) -> None:
+    brief = tiny.task.with_training(n_units=1, deployment_steps=20)
+    alone = tiny.teaching(n_initial=1, n_rounds=0, class_size=1, return_range=(0, 1), violation_range=(0, 1))
+
+    def study(task: Task = brief, **options: Any) -> Any:
+        return cisr.Study(task, teaching=alone, execution=tiny.HERE, **options).run()
+
+    def boom(*_: Any) -> Any:
+        raise ValueError("boom")
+
+    for answer in (None, "x", float("nan"), [1, 2], 1e308):
+        add(
+            f"Study(score: {answer!r})",
+            lambda a=answer: study(score=lambda t: a),
+            "The score of student 'study/000/00'",
+        )
+    add("Study(score that raises)", lambda: study(score=boom), "raised ValueError: boom")
+    two = brief.with_training(n_units=2)
+    for answer in (None, "x", cisr.Observation(float("nan")), cisr.Observation(0.0, "a")):
+        says = "The observe of a study, asked about unit 1"
+        add(f"Study(observe: {answer!r})", lambda a=answer: study(two, observe=lambda u: a), says)
+    add("Study(observe that raises)", lambda: study(two, observe=boom), "raised ValueError: boom")
+    add("Study(teacher that raises)", lambda: study(teacher=boom), "raised ValueError: boom")
+    for answer in (None, [], [{}], [1], "x"):
+        made = type("Silent", (_Silent,), {"answer": answer})
+        add(f"Study(teacher: {answer!r})", lambda m=made: study(teacher=lambda s, seed: m(s, seed=seed)), "give ")
+    wrong = {
+        "used": (None, "SR1", [1]),
+        "stage": (object(), {1, 2}),
+        "intervention": (None, 5),
+        "json": (5, [1], object()),
+    }
+    for what, values in wrong.items():
+        for value in values:
+            policy = _Curriculum(**{what: value})
+            add(
+                f"curriculum({what}={value!r:.20})",
+                lambda p=policy: _compare({"own": p}, brief, n_students=1),
+                "urriculum" if what != "intervention" else "give a text",
+            )
+    store = cisr.Store(None)
+    for name in ("nobody", ""):
+        add(f"Store.transcript({name!r})", lambda n=name: store.transcript(n), "has no student", cisr.StoreError)
+    for name in (None, 5, b"x", [], 10**400, "\ud800"):
+        for what in ("transcript", "transcripts", "weights", "spec", "trials", "curricula"):
+            add(f"Store.{what}({name!r:.20})", lambda w=what, n=name: getattr(store, w)(n), "give a text")
+    add("Store(surrogate)", lambda: cisr.Store("\ud800"), "There is no store", cisr.StoreError)
+    for name in (*ANYTHING[:1], *ANYTHING[2:]):
+        add(f"Task.intervention({name!r:.20})", lambda n=name: tiny.task.intervention(n), "give a text")
+    for kind in (5, b"x", [], np.zeros(3)):
+        add(f"get_task(student={kind!r})", lambda k=kind: cisr.get_task("frozen-lake", student=k), "give a text")
+    many = np.zeros(3)
+    for name, call in {
+        "MLP(activation)": lambda: cisr.MLP(activation=many),
+        "Execution(executor)": lambda: cisr.Execution(executor=many),
+        "Execution(backend)": lambda: cisr.Execution(backend=many),
+        "SB3Student(algorithm)": lambda: cisr.SB3Student(many),
+        "SB3Student(policy)": lambda: cisr.SB3Student("PPO", many),
+        "SB3Student.like": lambda: cisr.SB3Student.like(None, "PPO"),
+        "Task(constraint_form)": lambda: _task(constraint_form=many),
+        "Training(backend)": lambda: Training(backend=many),
+        "Teaching(teacher)": lambda: Teaching(teacher=many),
+        "get_task(scale)": lambda: cisr.get_task("frozen-lake", many),
+        "Execution(step_timeout)": lambda: cisr.Execution(step_timeout=10**400),
+        "task_elsewhere(text)": lambda: cisr.task_elsewhere("arm", "held"),
+        "task_elsewhere(None)": lambda: cisr.task_elsewhere("arm", None),
+    }.items():
+        add(f"{name}, an array or else", call, "give ")
+    for env in (None, 5, object()):
+        add(f"GymnaxEnv({env!r:.20})", lambda e=env: cisr.GymnaxEnv(e, vector=("x",)), "is no environment of gymnax's")
 
 
 CALLS = _calls()

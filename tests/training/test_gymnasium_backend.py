@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -16,8 +17,9 @@ from cisr.students.distributions import Categorical, Categoricals, Gaussian
 from cisr.students.networks import ObservationSpec
 from cisr.students.program import learners_from_arrays, program_for
 from cisr.tasks import get_task
-from cisr.training import Batch, Checkpoint, Graduation, Progress, StudentSpec, TrainingSetup
+from cisr.training import Batch, Checkpoint, Execution, Graduation, Progress, StudentSpec, TrainingSetup
 from cisr.training.gymnasium import train
+from cisr.training.setup import rehearse_setup
 from cisr.training.spaces import specs_of
 
 CONFIG = StudentConfig(
@@ -37,6 +39,15 @@ POLICIES = {
     "cleo": Switching(interventions=("HR", "SR2"), thresholds=(Threshold(min_return=-9.0, max_violation=9.0),)),
 }
 ALL = tuple(POLICIES)
+
+
+def test_a_time_limit_below_the_horizon_is_said_before_training(caplog):
+    make_env = partial(gymnasium.make, "CartPole-v1", max_episode_steps=30)
+    task = replace(TASK, name="pole", make_env=lambda **options: make_env(**options), horizon=40)
+    for _ in range(2):  # and once
+        rehearse_setup(TrainingSetup(task=task), Execution(n_workers=0))
+    (said,) = [record.message for record in caplog.records]
+    assert "task 'pole' cuts its episodes off after 30 steps (TimeLimit), before the horizon of " in said
 
 
 def batch(*names, **settings):

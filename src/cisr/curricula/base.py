@@ -6,12 +6,14 @@ a thousand students can share a policy and any dependence on history is possible
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from cisr.core.checks import shown
-from cisr.core.errors import ConfigError
+from cisr.core.checks import check_names, shown
+from cisr.core.errors import ConfigError, described
+from cisr.system.interrupts import users_errors
 
 Stage = Any
 """What a policy remembers of one student: any JSON value (None, numbers, strings, lists, dictionaries).
@@ -49,6 +51,13 @@ def check_policy(label: str, policy: Any) -> None:
             f"The curriculum '{label}' is {shown(policy)}: give a curriculum policy, such as Fixed('none'), "
             f"Switching(…) or load_policy(path)."
         )
+    try:
+        used, written = policy.interventions_used, json.dumps(policy.to_json())
+    except users_errors() as error:
+        raise ConfigError(f"The curriculum '{label}' cannot say what it is: {described(error)}.") from error
+    check_names(f"The interventions_used of curriculum '{label}'", used)
+    if not written.startswith("{"):
+        raise ConfigError(f"The to_json of curriculum '{label}' gave {shown(written)}: give a dictionary by name.")
 
 
 def fresh_starts(stage: Stage) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cisr.core.checks import shown
+from cisr.core.checks import check_text, shown
 from cisr.core.errors import ConfigError
 from cisr.curricula import Parameters
 from cisr.store.database import Database
@@ -32,8 +32,10 @@ class KeepsFindings:
     _db: Database
 
     def trials(self, study: str) -> list[StoredTrial]:
+        check_text("The name of a study", study)
         rows = self._db.rows(
-            "SELECT parameters, told, score, sem, model FROM rounds WHERE study = ? ORDER BY round", (study,)
+            "SELECT parameters, told, score, sem, model FROM rounds WHERE study = ? ORDER BY round",
+            (study,),
         )
         return [
             StoredTrial(json.loads(parameters), bool(told), score, sem, json.loads(model))
@@ -61,6 +63,7 @@ class KeepsFindings:
 
     def curricula(self, comparison: str) -> list[str]:
         """In what order a comparison's curricula were last given."""
+        check_text("The name of a comparison", comparison)
         row = self._db.row("SELECT curricula FROM comparisons WHERE name = ?", (comparison,))
         return [] if row is None else list(json.loads(row[0]))
 

@@ -30,10 +30,11 @@ def real_path(path: Path | str) -> Path:
         raise StoreError(f"A store cannot be {given!r}: give the path of a file; in Python, Store(None) is in memory.")
     try:
         found = Path(given)
+        os.fsencode(found)  # a name that the system can have
         found = found.resolve() if found.is_symlink() else found
         ends_in_a_circle = found.is_symlink()  # from Python 3.13 on, `resolve` does not raise
         usable = not given.endswith(os.sep) and not ends_in_a_circle and (found.is_file() or not found.exists())
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"There is no store {given!r}, and there can be none: {error}.") from error
     if not usable:
         raise StoreError(f"There is no store {given!r}, and there can be none: it is no plain file.")

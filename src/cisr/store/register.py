@@ -86,7 +86,7 @@ class KeepsStudents:
 
     def spec(self, name: str) -> StudentSpec | None:
         """A student that has been enrolled; None where there is none of that name."""
-        rows = self._db.named_rows("students", {"name": name})
+        rows = self._db.named_rows("students", {"name": check_text("The name of a student", name)})
         return to_spec(rows[0]) if rows else None
 
     def checkpoint(self, batch: Batch) -> Checkpoint | None:
@@ -183,7 +183,8 @@ class KeepsStudents:
 
     def transcripts(self, prefix: str = "") -> list[Transcript]:
         """All students whose name starts with the prefix, by name."""
-        after = check_text("The beginning of students' names", prefix) + LAST if prefix else b""  # all bytes come last
+        check_text("The beginning of students' names", prefix)
+        after = prefix + LAST if prefix else b""  # all bytes come behind all texts
         names = self._db.rows("SELECT name FROM students WHERE name >= ? AND name < ? ORDER BY name", (prefix, after))
         return [self.transcript(name) for (name,) in names]
 

@@ -43,6 +43,11 @@ class Student:
         params: Mapping[str, Any],
         statistics: Mapping[str, Any] | None = None,
     ) -> None:
+        check_kind("The config of a student", config, StudentConfig, "a cisr.StudentConfig")
+        check_kind("The observation of a student", observation, ObservationSpec, "an ObservationSpec")
+        kinds = tuple(distributions.KINDS.values())
+        check_kind("What a student's actions are", distribution, kinds, "a Categorical, Categoricals or Gaussian")
+        check_kind("The weights of a student", params, Mapping, "arrays by name")
         networks.check_params(params, config.network, observation, distribution.n_outputs, distribution.n_log_std)
         normalisation.check_statistics(statistics or {}, config, observation)
         self.config = config

@@ -18,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from cisr.core.checks import check_names
-from cisr.core.errors import ConfigError
+from cisr.core.checks import check_names, shown
+from cisr.core.errors import ConfigError, described
 from cisr.core.intervention import Array
 from cisr.core.task import Move, Task
 from cisr.students.distributions import Distribution
 from cisr.students.networks import ObservationSpec
 from cisr.students.spaces import Space, acted_by, seen_as
+from cisr.system.interrupts import users_errors
 
 KEY_WORDS = 2
 """Of a key of JAX's usual generator; each is made of one uniform number."""
@@ -48,8 +49,14 @@ class GymnaxEnv:
         check_names("The vector of a JAX environment", vector)
         self._env = env
         self._vector = tuple(vector)
-        self.params = env.default_params if params is None else params
-        _, state = jax.eval_shape(env.reset_env, jax.random.key(0), self.params)
+        try:
+            self.params = env.default_params if params is None else params
+            _, state = jax.eval_shape(env.reset_env, jax.random.key(0), self.params)
+        except users_errors() as error:
+            raise ConfigError(
+                f"{shown(env)} with the parameters {shown(params)} is no environment of gymnax's style: "
+                f"{described(error)}."
+            ) from error
         known = _fields(state)
         if not self._vector or not set(self._vector) <= set(known):
             raise ConfigError(

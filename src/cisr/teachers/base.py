@@ -92,7 +92,13 @@ class Teacher(ABC):
 
     def ask(self, n: int = 1) -> list[Parameters]:
         """The next n points to try; they may be tried at the same time."""
-        return self._propose(check_whole(f"The teacher was asked for {shown(n)} policies: that", n, 1, MOST_STUDENTS))
+        n = check_whole(f"The teacher was asked for {shown(n)} policies: that", n, 1, MOST_STUDENTS)
+        points = self._propose(n)
+        if not isinstance(points, list | tuple) or len(points) != n:
+            raise ConfigError(f"{type(self).__name__} proposed {shown(points)}: give {n} points of its search space.")
+        for point in points:
+            self.space.check(point)
+        return list(points)
 
     @abstractmethod
     def _propose(self, n: int) -> list[Parameters]:

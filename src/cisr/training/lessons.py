@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ def next_lesson(
     stage = before.stage if before else student.policy.first_stage
     observed = observed_by(observe, before.log) if before else Observation()
     now = student.policy.next_stage(stage, observed, generator(student.seed, "curriculum", unit))
+    try:
+        json.dumps(now)
+    except (TypeError, ValueError) as error:
+        whose = f"The curriculum of student '{student.name}'"
+        raise ConfigError(f"{whose} goes on to stage {shown(now)}, which is no JSON: {error}.") from error
     name = student.policy.intervention(now)
     return Lesson(
         stage=now,
