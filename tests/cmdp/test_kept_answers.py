@@ -64,7 +64,9 @@ def test_what_was_seen_is_not_changed_by_the_steps_that_follow(reset, fields):
     kept = [(seen, info["at"], info["deep"][0]["at"])]
     frozen = [[part.copy() for part in kept[0]]]
     for _ in range(12):
-        seen, *_, info = env.step(np.array([0.9, 0.1], np.float32))
+        seen, _, terminated, truncated, info = env.step(np.array([0.9, 0.1], np.float32))
+        if terminated or truncated:
+            seen, info = env.reset()
         kept.append((seen, info["at"], info["deep"][0]["at"]))
         frozen.append([part.copy() for part in kept[-1]])
     np.testing.assert_array_equal(kept, frozen)

@@ -301,7 +301,8 @@ OUTPUTS = {
 }
 
 KEPT = (
-    "kept.sqlite", "link.json", "./folder/../kept.sqlite-wal", "kept.sqlite-shm", "kept.sqlite-JOURNAL", "kept.sqlite.lock",
+    "kept.sqlite", "link.json", "./folder/../kept.sqlite-wal", "kept.sqlite-shm", "kept.sqlite-JOURNAL",
+    "kept.sqlite.lock",
     "kept.sqlite.weights/w-1.safetensors", "kept.sqlite.weights/new/x.npz", "link/x.onnx", "link.npz",
 )  # fmt: skip
 """A store, its parts, and ways to them."""
