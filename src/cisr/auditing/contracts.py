@@ -185,7 +185,7 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         return
     if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts):
         yield _broken("the model", found.message, found.state)
-    elif task.jax_env is not None and (found := disagreement(task, model, trials.rehearsed.episodes())):
+    elif trials.rehearsed is not None and (found := disagreement(task, model, trials.rehearsed.episodes())):
         yield _broken("the JAX environment", found.message, found.state)
 
 
@@ -194,11 +194,12 @@ def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     if task.jax_env is None:
         return
     try:
-        from cisr.auditing.departures import departures  # brings in jax
+        from cisr.auditing.departures import departures, rehearse  # brings in jax
 
         departed = [_broken("the JAX environment", said, state) for said, state in departures(task, trials)]
         yield from departed
         if not departed:  # the shapes are those that it should have
+            trials.rehearsed = rehearse(task, trials.seed)
             yield from (_broken("the JAX environment", *misled) for misled in trials.rehearsed.misled())
     except AnswerError:  # of the environment on the host
         raise

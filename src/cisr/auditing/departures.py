@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cisr.auditing.rehearsal import rehearse as rehearse
 from cisr.auditing.side_by_side import parted
 from cisr.auditing.trials import Trials, flat, short, similar
 from cisr.auditing.twin import distribution_of

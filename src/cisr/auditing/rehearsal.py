@@ -192,8 +192,7 @@ class Rehearsed:
             vetoed = told.events[:, 1:].any(axis=1)
             instead = np.asarray(intervention.reset.act(*about))
             expected = np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions)
-            near: np.ndarray = np.isclose(expected, told.done, rtol=ROUNDING, atol=ROUNDING)
-            differs = ~near.reshape(len(actions), -1).all(axis=1)
+            differs = _apart(expected.reshape(len(actions), -1), told.done.reshape(len(actions), -1))
             if _too_many(differs, state):
                 at = np.flatnonzero(differs)[0]
                 said = f"it is given the action {short(told.done[at])} under '{intervention.name}', where "
@@ -201,8 +200,7 @@ class Rehearsed:
 
     def _elsewhere(self, intervention: Intervention, episodes: list[Told]) -> Iterator[Misled]:
         for told in episodes:
-            missed = ~np.isclose(told.stands, told.after, rtol=ROUNDING, atol=ROUNDING, equal_nan=True).all(axis=1)
-            for at in np.flatnonzero(missed & _put(told))[:1]:
+            for at in np.flatnonzero(_apart(told.stands, told.after) & _put(told))[:1]:
                 asked = (
                     f"its set_state, asked by a rescue of '{intervention.name}' for the state {short(told.after[at])},"
                 )
@@ -220,6 +218,12 @@ class Rehearsed:
                 said = f"shows {short(seen)} after a rescue of '{intervention.name}', where {short(was)} was seen"
                 yield Misled(said, told.source[now])
                 return
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Which rows (n, d) differ by more than rounding, (n,)."""
+    near = np.asarray(np.isclose(one, other, rtol=ROUNDING, atol=ROUNDING, equal_nan=True))
+    return np.asarray(~near.all(axis=1))
 
 
 def _put(told: Told) -> np.ndarray:

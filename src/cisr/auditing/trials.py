@@ -66,19 +66,14 @@ class Trials:
             spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)
         self._spread = np.nan_to_num(spread, nan=0.0, posinf=0.0)  # (d + 2,); states may hold what is infinite
         self._modelled = modelled
+        self.rehearsed: Rehearsed | None = None
+        """What is met by playing in the JAX environment, once that was done."""
 
     @cached_property
     def seen(self) -> Excursions:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
         how = (N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST) if self._modelled else (2, 10)
         return excursions(self.task, derive_seed(self.seed, "excursions"), *how)
-
-    @cached_property
-    def rehearsed(self) -> Rehearsed:
-        """What is met by playing in the JAX environment."""
-        from cisr.auditing.rehearsal import rehearse  # brings in jax
-
-        return rehearse(self.task, self.seed)
 
     @property
     def starts(self) -> np.ndarray:
