@@ -140,7 +140,7 @@ class InducedCMDPs:
             return actions, None
         states = np.stack([past[-1] for past in self._memory.states])
         vetoes = self._ask.fired(states, actions.copy())
-        vetoed = vetoes.any(axis=-1)
+        vetoed = np.asarray(vetoes.any(axis=-1))
         if not vetoed.any():
             return actions, vetoes
         instead = self._ask.actions("act", reset.act, states, actions.copy(), used=vetoed)

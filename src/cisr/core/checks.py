@@ -7,7 +7,7 @@ import operator
 import reprlib
 from collections.abc import Collection, Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 from cisr.core.errors import ConfigError
 
@@ -65,7 +65,7 @@ def check_in_all(each: int, groups: int, what: str) -> None:
         raise ConfigError(f"{given}: give at most {MOST_STUDENTS:,} in all.")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """A finite number."""
     given = as_python(value)
     return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(_float(given))

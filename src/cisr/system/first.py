@@ -4,7 +4,7 @@ Nothing is imported here that Python has not made when it starts: `signal` alone
 happens before, while Python itself starts, is Python's.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import os
 import sys
 

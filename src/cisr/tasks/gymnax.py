@@ -25,7 +25,6 @@ from cisr.core.task import Move, Task
 from cisr.students.distributions import Distribution
 from cisr.students.networks import ObservationSpec
 from cisr.students.spaces import Space, acted_by, seen_as
-from cisr.system.interrupts import users_errors
 
 KEY_WORDS = 2
 """Of a key of JAX's usual generator; each is made of one uniform number."""
@@ -52,7 +51,7 @@ class GymnaxEnv:
         try:
             self.params = env.default_params if params is None else params
             _, state = jax.eval_shape(env.reset_env, jax.random.key(0), self.params)
-        except users_errors() as error:
+        except Exception as error:  # whatever it was that was given
             raise ConfigError(
                 f"{shown(env)} with the parameters {shown(params)} is no environment of gymnax's style: "
                 f"{described(error)}."
