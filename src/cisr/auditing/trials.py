@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
+from cisr.auditing.functions import Cases, Interrogation, rescues_in
 from cisr.auditing.play import RandomAttacker, StickyAttacker
+from cisr.cmdp.finite import judge, world_of
 from cisr.cmdp.gymnasium import Env
-from cisr.core.intervention import Intervention
+from cisr.cmdp.induced import Induced
+from cisr.core.intervention import Intervention, Place
+from cisr.core.model import FiniteModel
 from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
 from cisr.core.task import Task
@@ -44,7 +48,7 @@ class Situation(NamedTuple):
 class Trials:
     """Episodes of random play in M, and environments that are brought back to points of them. Use it as a context."""
 
-    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, *, modelled: bool = False) -> None:
+    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, model: FiniteModel | None = None) -> None:
         self.task = task
         self.seed = seed
         self.tolerance = tolerance
@@ -55,19 +59,58 @@ class Trials:
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
         self.moves = stacked(self._moves)
-        self.acted = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
-        """States (d,) with the actions that were taken there."""
         rewards, ends = self.moves.reward[:, None], np.zeros((len(self._moves), 1))
         with np.errstate(invalid="ignore"):
             spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)
         self._spread = np.nan_to_num(spread, nan=0.0, posinf=0.0)  # (d + 2,); states may hold what is infinite
-        self._modelled = modelled
+        self.model = model
+        self.interrogation = Interrogation(self._first.action_space, derive_seed(seed, "functions"))
 
     @cached_property
     def seen(self) -> Excursions:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
-        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self._modelled else (2, 10)
+        n_environments, n_resets = (N_ENVIRONMENTS, N_RESETS) if self.model is not None else (2, 10)
         return excursions(self.task, derive_seed(self.seed, "excursions"), n_environments, n_resets)
+
+    @cached_property
+    def worlds(self) -> dict[str, Induced]:
+        """M_i under each intervention and none, where there is a model."""
+        if self.model is None:
+            return {}
+        judged, task = judge(self.task, self.model), self.task
+        return {i.name: world_of(task, judged, i) for i in (task.intervention("none"), *task.interventions)}
+
+    @property
+    def types(self) -> set[np.dtype[Any]]:
+        """Of the numbers in states, as they were read."""
+        return {point.state.dtype for episode in self._episodes for point in episode}
+
+    @property
+    def cases(self) -> tuple[np.ndarray, Move]:
+        """States (n, d) and moves: all of the model's, else those that random play met."""
+        model = self.model
+        if model is None:
+            return self.moves.state, self.moves
+        return model.states, Move(model.states[model.target], model.reward, model.terminated, model.action)
+
+    @property
+    def deeds(self) -> Cases:
+        """States (n, d) with the actions (n, ...) taken there: all pairs of the model's, else those of random play."""
+        if (model := self.model) is not None:
+            source, action = (pairs.ravel() for pairs in np.indices((model.n_states, model.n_actions)))
+            return model.states[source], action
+        acted = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
+        return tuple(np.array(part) for part in zip(*acted, strict=True))
+
+    def rescues(self, intervention: Intervention, reset: Place) -> Cases | None:
+        """What a `Place` is asked about: all that the model says, else what random play met."""
+        if self.model is not None and not self.worlds[intervention.name].unmodelled:
+            return rescues_in(self.worlds[intervention.name])
+        met = list(self.triggered(intervention, reset.n_history))
+        if not met:
+            return None
+        u = generator(self.seed, "uniforms", intervention.name).random((len(met), reset.n_uniforms))
+        return (*(np.array(part) for part in zip(*met, strict=True)), u)
 
     @property
     def starts(self) -> np.ndarray:

@@ -5,6 +5,8 @@ By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here; drives 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cisr.cmdp import rules
@@ -51,6 +53,11 @@ def _perilous(task: Task, model: FiniteModel) -> np.ndarray:
     """Where danger holds of students that are put there, (n,)."""
     put = standing(model.states)
     return np.asarray(np.any([holds_standing(danger, put) for danger in task.dangers.values()], axis=0))
+
+
+def world_of(task: Task, judged: JudgedModel, intervention: Intervention) -> Induced:
+    """M_i with its own horizon, which may be longer or shorter than M's."""
+    return induce(replace(judged, horizon=judged.model.lasting(task.horizon_under(intervention))), intervention)
 
 
 def induce(judged: JudgedModel, intervention: Intervention) -> Induced:
