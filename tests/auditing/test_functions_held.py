@@ -1,5 +1,6 @@
 """Functions that a verdict rests on give equal answers about equal states, in any batch, at any time, of any type."""
 
+import functools
 import itertools
 import time
 from dataclasses import replace
@@ -8,8 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from cisr import Drive, InducedCMDP, Intervention, Override, Place, Rewind, Task
+from cisr import Drive, InducedCMDP, Intervention, Override, Place, Rewind, Task, get_task
 from cisr.auditing import quick_audit
+from cisr.core.errors import TaskError
 from cisr.core.model import FiniteModel
 from cisr.testing import check_task
 
@@ -231,3 +233,94 @@ SPOILED = {
 )
 def test_a_function_that_keeps_state_is_named(make, what, spoil):
     assert "the answer must follow from the state alone" in told(ledge(*make(spoil)), what)
+
+
+@pytest.mark.parametrize("keep", [dict, functools.lru_cache, list])
+def test_an_honest_memory_is_not_accused(keep):
+    """What is kept from call to call changes nothing: a table made when first asked for, a cache, a log."""
+    kept = keep() if keep is not functools.lru_cache else None
+
+    @functools.lru_cache
+    def looked_up(x):
+        return x == EDGE - 1
+
+    def trigger(s):
+        if keep is list:
+            kept.append(s.shape)
+            return near(s)
+        if keep is dict:
+            return kept.setdefault("table", np.arange(EDGE + 1) == EDGE - 1)[s[..., 0].astype(int)]
+        return np.reshape([looked_up(int(x)) for x in s[..., 0].ravel()], s.shape[:-1]).astype(bool)
+
+    assert quick_audit(ledge(trigger, Rewind(1)))["I"].status == "certified"
+
+
+class Watched(Ledge):
+    """Tells a list how it moves."""
+
+    def __init__(self, moves):
+        self.moves = moves
+
+    def step(self, action):
+        self.moves.append(1)
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda odd: (lambda s: near(s) & (not odd()), Rewind(1)), "the triggers answer [False] in play"),
+        (lambda odd: (lambda s, a: toward(s, a) & (not odd()), Override(stay)), "action 1 becomes 1 in play"),
+        (lambda odd: (toward, Override(lambda s, a: np.where(odd(), a, back(s)))), "action 1 becomes 1 in play"),
+        (lambda odd: (near, Drive(lambda s: np.where(odd(), 1, back(s)), far)), "the controller does 1 in play"),
+        (lambda odd: (near, Drive(back, lambda s: s[..., 0] < 4 - odd())), "the drive goes on in play"),
+        (lambda odd: (near, Place(lambda s, h, u: np.array([1 + odd(), EDGE]))), "the student is left in [2, 5]"),
+    ],
+)
+def test_what_is_different_in_play_alone_is_found_there(make, message):
+    """It changes with every step of any environment, and never between two questions."""
+    moves = []
+
+    def odd():
+        return bool(len(moves) % 7 == 6)
+
+    task = ledge(*make(odd), make_env=lambda **_: Watched(moves))
+    found = [promise for promise in check_task(task) if promise.what == "intervention 'I'"]
+    assert found and message in found[0].message and found[0].state is not None
+
+
+def test_a_place_that_misses_by_less_than_simulators_round_is_found_where_states_are_whole_numbers():
+    """One beside the state 5,000 is within a thousandth of it."""
+    near_by, offset = model(), 5_000
+
+    def beside(env, state):
+        env.unwrapped.x = int(state[0]) - offset + 1
+        return env.unwrapped.x
+
+    task = ledge(
+        lambda s: s[..., 0] == offset + EDGE - 1,
+        Place(lambda s, history, u: np.array([offset + 1, EDGE])),
+        model=lambda: replace(near_by, states=near_by.states + np.array([offset, 0])),
+        read_state=lambda env: np.array([env.unwrapped.x + offset, EDGE]),
+        danger=lambda move: move.state[..., 0] == offset + EDGE,
+        place=beside,
+    )
+    assert quick_audit(task)["I"].status != "certified"
+
+
+def test_an_answer_that_is_rounded_otherwise_on_jax_is_found():
+    lake = get_task("frozen-lake", "quick")
+    sr1 = lake.intervention("SR1")
+    rounds = replace(sr1, trigger=lambda s: sr1.trigger(s) | (s[..., 0] * 0.1 > 0.3))  # of 3: in double precision alone
+    found = check_task(replace(lake, interventions=(rounds, *lake.interventions[1:])))
+    assert ["JAX arrays" in promise.message and promise.state[0] for promise in found] == [3]
+
+
+def test_a_place_between_whole_numbers_is_refused():
+    task = ledge(near, Place(lambda s, history, u: s * 0.4))
+    env = InducedCMDP(task, "I")
+    env.reset(seed=0)
+    env.step(1)
+    env.step(1)
+    with pytest.raises(TaskError, match=r"answered \[1.6, 2.0\] where states are int64: answer a state of that type"):
+        env.step(1)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cisr.auditing.functions import predicates
-from cisr.core.intervention import Intervention
+from cisr.core.intervention import NONE, Intervention
 from cisr.core.model import FiniteModel, said
 from cisr.core.moves import Move, stacked
 from cisr.core.task import Task
@@ -61,8 +61,7 @@ class PlayedEpisode(NamedTuple):
     """Whether the environment itself cut it off after the last step."""
     horizon: int
     """After how many steps play itself cuts episodes off."""
-    intervention: Intervention | None = None
-    """None: it was played in M."""
+    intervention: Intervention = NONE
 
     @property
     def moves(self) -> Iterator[tuple[np.ndarray, Move]]:

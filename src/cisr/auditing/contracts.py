@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.auditing.agreement import Disagreement, disagreement
+from cisr.auditing.agreement import disagreement
 from cisr.auditing.excursions import jax_excursions
 from cisr.auditing.following import Course
 from cisr.auditing.functions import Asked, actors, others, predicates, resets
@@ -116,8 +116,11 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """Random play in the environment is what the model says, and so is that of the JAX environment."""
     if (model := trials.model) is None:
         return
-    if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts) or _astray(trials):
+    found = disagreement(task, model, trials.seen.episodes, trials.seen.starts)
+    if found:
         yield _broken("the model", found.message, found.state)
+    else:
+        yield from _astray(trials)
     if task.jax_env is not None and not found:
         compiled = jax_excursions(task, trials.seed)
         if found := disagreement(task, model, compiled.episodes):
@@ -125,10 +128,13 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         yield from (_broken(*fault) for fault in trials.interrogation.on_jax(compiled.starts.dtype))
 
 
-def _astray(trials: Trials) -> Disagreement | None:
+def _astray(trials: Trials) -> Iterator[ContractViolation]:
+    """Play under interventions goes as their functions said."""
     courses = {name: Course(world) for name, world in trials.worlds.items()}
-    departed = (courses[e.intervention.name].departure(e) for e in trials.seen.episodes if e.intervention is not None)
-    return next((departure for departure in departed if departure is not None), None)
+    for episode in trials.seen.episodes:
+        name = episode.intervention.name
+        if found := courses[name].departure(episode):
+            yield _broken(f"intervention '{name}'", found.message, found.state)
 
 
 def _later(task: Task, trials: Trials) -> Iterator[ContractViolation]:

@@ -39,47 +39,47 @@ class Course:
             assert verdicts is not None
             rows = self._moves(past[-1], verdicts.chosen)
             if done != driven_by[rows[0]]:
-                yield self._other(f"action {verdicts.chosen} becomes", done, driven_by[rows[0]], source)
+                yield _other(f"action {verdicts.chosen} becomes", done, driven_by[rows[0]], source)
                 return
             k = self._matching(rows, move)
             rescued, fired = bool(verdicts.fired.any()), induced.fired[k]
             if not np.array_equal(fired, verdicts.fired):
-                yield self._other("the triggers answer", verdicts.fired.tolist(), fired.tolist(), move.state)
+                yield _other("the triggers answer", verdicts.fired.tolist(), fired.tolist(), move.state)
                 return
             failed, lands, at = bool(induced.failed[k]) or (doomed and n == 0), int(induced.lands[k]), move.state
             for drive in verdicts.drive:
                 if lands < model.n_states:
-                    yield self._other("the drive goes", "on", "no further", at)
+                    yield _other("the drive goes", "on", "no further", at)
                     return
                 rows = self._moves(lands, 0)  # the same for every action of the student's
                 if drive.action != driven_by[rows[0]]:
-                    yield self._other("the controller does", drive.action, driven_by[rows[0]], at)
+                    yield _other("the controller does", drive.action, driven_by[rows[0]], at)
                     return
                 k = self._matching(rows, drive)
                 failed, lands, at = failed or bool(induced.failed[k]), int(induced.lands[k]), drive.state
             if failed != verdicts.failed:
-                yield self._other("a failure is", verdicts.failed, failed, at)
+                yield _other("a failure is", verdicts.failed, failed, at)
                 return
             if verdicts.ended:
                 if not failed and lands != NOWHERE:
-                    yield self._other("the episode", "ends", "goes on", at)
+                    yield _other("the episode", "ends", "goes on", at)
                 return
             if lands >= model.n_states:
                 if n + 1 < len(episode.steps):
-                    yield self._other("the drive goes", "no further", "on", at)
+                    yield _other("the drive goes", "no further", "on", at)
                 return  # time ran out
             if rescued and induced.unmodelled:
                 past.append(self._number(verdicts.after))
             elif rescued and isinstance(reset, Rewind):
                 del past[max(len(past) - reset.steps, 0) + 1 :]
             elif lands == NOWHERE:
-                yield self._other("the episode", "goes on", "ends", at)
+                yield _other("the episode", "goes on", "ends", at)
                 return
             else:
                 past.append(lands)
             if self._number(verdicts.after) != past[-1]:
                 led, leads = said(tuple(verdicts.after.tolist())), said(model.vector(past[-1]))
-                yield self._other("the student is left in", led, leads, at)
+                yield _other("the student is left in", led, leads, at)
                 return
 
     def _number(self, state: np.ndarray) -> int:
@@ -101,6 +101,6 @@ class Course:
             if (leads[k], known.terminated[k]) == played and same_reward(known.reward[k], move.reward)
         )
 
-    def _other(self, what: str, played: Any, told: Any, state: np.ndarray) -> Disagreement:
-        name = self._induced.intervention.name
-        return Disagreement(f"under '{name}' {what} {played} in play, and {told} in the model", state)
+
+def _other(what: str, played: Any, told: Any, state: np.ndarray) -> Disagreement:
+    return Disagreement(f"{what} {played} in play, and {told} in the model", state)
