@@ -324,3 +324,13 @@ def test_a_place_between_whole_numbers_is_refused():
     env.step(1)
     with pytest.raises(TaskError, match=r"answered \[1.6, 2.0\] where states are int64: answer a state of that type"):
         env.step(1)
+
+
+@pytest.mark.parametrize("reset", [Rewind(1), Drive(back, far)])
+def test_a_function_that_changes_what_it_is_shown_is_named_and_changes_no_model(reset):
+    def changing(s):
+        answer = near(s)
+        s[..., 0] = 0
+        return answer
+
+    assert told(ledge(changing, reset), VETO) == "changed what it was shown"

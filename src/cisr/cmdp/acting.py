@@ -27,7 +27,7 @@ def overriding(judged: JudgedModel, intervention: Intervention) -> Induced:
     asked = (model.states[source], action)
     fired = np.stack(
         [
-            bools(trigger(*asked), len(action), f"trigger '{name}' of '{intervention.name}'")
+            bools(trigger(asked[0].copy(), action.copy()), len(action), f"trigger '{name}' of '{intervention.name}'")
             for name, trigger in intervention.triggers.items()
         ],
         axis=1,
@@ -35,7 +35,7 @@ def overriding(judged: JudgedModel, intervention: Intervention) -> Induced:
     vetoed = np.asarray(fired.any(axis=1))
     instead = action.copy()
     if vetoed.any():
-        given = intervention.reset.act(*asked)
+        given = intervention.reset.act(asked[0], action.copy())
         instead[vetoed] = _actions(given, model, f"act of '{intervention.name}'", len(action))[vetoed]
     pair, move = _moves_of(model, source * model.n_actions + instead)  # (m',) each
     overridden = replace(
@@ -83,8 +83,8 @@ def driving(judged: JudgedModel, intervention: Intervention) -> Induced:
     assert isinstance(reset, Drive)
     n, m = model.n_states, len(model.source)
     zones = zones_of(model, intervention)
-    safe = bools(intervention.safe(model.states), n, f"until of '{intervention.name}'")
-    steered = _actions(reset.controller(model.states), model, f"controller of '{intervention.name}'", n)
+    safe = bools(intervention.safe(model.states.copy()), n, f"until of '{intervention.name}'")
+    steered = _actions(reset.controller(model.states.copy()), model, f"controller of '{intervention.name}'", n)
     fired = zones[model.target]
     enters = fired.any(axis=1) & ~judged.over  # (m,) after these moves the controller takes over
     road = _road(judged, steered, safe, np.unique(model.target[enters]), min(reset.max_steps, judged.horizon))

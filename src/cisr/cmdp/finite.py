@@ -37,21 +37,21 @@ def model_of(task: Task) -> FiniteModel | None:
 
 
 def judge(task: Task, model: FiniteModel) -> JudgedModel:
-    """M, with its own horizon."""
+    """M, with its own horizon. Functions are shown copies: what they change is theirs."""
     move = Move(model.states[model.target], model.reward, model.terminated, model.action)
     return JudgedModel(
         model=model,
         horizon=model.lasting(task.horizon),
         move=move,
-        failed=bools(task.failed(move), len(model.target), f"danger of task '{task.name}'"),
-        succeeded=bools(task.success(move), len(model.target), f"success of task '{task.name}'"),
+        failed=bools(task.failed(move.at(...)), len(model.target), f"danger of task '{task.name}'"),
+        succeeded=bools(task.success(move.at(...)), len(model.target), f"success of task '{task.name}'"),
         perilous=bools(_perilous(task, model), model.n_states, f"danger of task '{task.name}'"),
     )
 
 
 def _perilous(task: Task, model: FiniteModel) -> np.ndarray:
     """Where danger holds of students that are put there, (n,)."""
-    put = standing(model.states)
+    put = standing(model.states.copy())
     return np.asarray(np.any([holds_standing(danger, put) for danger in task.dangers.values()], axis=0))
 
 
@@ -129,7 +129,7 @@ def _placed(model: FiniteModel, intervention: Intervention, source: np.ndarray, 
     answers: dict[tuple[int, int], int] = {}
     for s, s_next in zip(source.tolist(), target.tolist(), strict=True):
         if (s, s_next) not in answers:
-            vector = np.asarray(intervention.reset.fn(model.states[s_next], model.states[[s]], np.empty(0)))
+            vector = np.asarray(intervention.reset.fn(model.states[s_next].copy(), model.states[[s]], np.empty(0)))
             number = model.numbers.get(tuple(vector.tolist())) if vector.shape == model.states.shape[1:] else None
             if number is None:
                 entered = f"{said(model.vector(s_next))} entered from {said(model.vector(s))}"

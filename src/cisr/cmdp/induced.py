@@ -112,5 +112,6 @@ def zones_of(model: FiniteModel, intervention: Intervention) -> np.ndarray:
     asked = intervention.triggers.items()
     whose = f"of '{intervention.name}'"
     return np.stack(
-        [bools(trigger(model.states), model.n_states, f"trigger '{name}' {whose}") for name, trigger in asked], axis=1
+        [bools(trigger(model.states.copy()), model.n_states, f"trigger '{name}' {whose}") for name, trigger in asked],
+        axis=1,
     )
