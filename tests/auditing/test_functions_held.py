@@ -8,6 +8,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+from fragile import fragile_task, judged
 
 from cisr import Drive, InducedCMDP, Intervention, Override, Place, Rewind, Task, get_task
 from cisr.auditing import quick_audit
@@ -334,3 +335,25 @@ def test_a_function_that_changes_what_it_is_shown_is_named_and_changes_no_model(
         return answer
 
     assert told(ledge(changing, reset), VETO) == "changed what it was shown"
+
+
+def test_a_state_that_read_state_cannot_tell_is_the_models_fault():
+    """256 is 0 in small numbers, and nobody comes that far in three steps of play."""
+    task = ledge(
+        lambda s: s[..., 0] == 252 + EDGE - 1,
+        Rewind(1),
+        model=lambda: replace(model(), states=model().states + np.array([252, 0])),
+        read_state=lambda env: np.array([env.unwrapped.x + 252, EDGE]).astype(np.uint8),
+        danger=lambda move: move.state[..., 0] == 252 + EDGE,
+        place=lambda env, state: put(env, state - np.uint8(252)),
+        horizon=2,
+    )
+    assert "cannot hold" in told(task, "the model")
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_certificates_hold_in_play_and_honest_ones_are_given():
+    """A small part of `benchmarks/certificates.py`."""
+    for number in range(24):
+        seen = judged(fragile_task(np.random.default_rng([2, number])), number, n_steps=1_000)
+        assert not seen.contradicted and not seen.accused, (number, seen)

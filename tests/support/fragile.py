@@ -1,10 +1,9 @@
-"""Random finite tasks whose interventions mostly keep students safe, with functions that are honest, or broken in one of
-many ways: they keep state, draw, read the time, look at the batch, or count on a type of numbers."""
+"""Random finite tasks whose interventions mostly keep students safe, with functions that are honest, or one of which is
+spoilt: it keeps state, draws, reads the time, looks at the batch, or counts on a type of numbers."""
 
 import itertools
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np

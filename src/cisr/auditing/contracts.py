@@ -15,7 +15,7 @@ import numpy as np
 from cisr.auditing.agreement import disagreement
 from cisr.auditing.excursions import jax_excursions
 from cisr.auditing.following import Course
-from cisr.auditing.functions import Asked, actors, others, predicates, resets
+from cisr.auditing.functions import Asked, actors, can_hold, others, predicates, resets
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, short
@@ -139,6 +139,11 @@ def _astray(trials: Trials) -> Iterator[ContractViolation]:
 
 def _later(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """After all that play functions still answer as they did, also about numbers of types that were met since."""
+    if trials.model is not None:
+        states = trials.model.states[trials.worlds["none"].explored]
+        held = np.any([can_hold(dtype, states) for dtype in trials.types | trials.seen.types], axis=0)
+        for state in states[~held]:
+            yield _broken("the model", "has a state that the numbers of `read_state` cannot hold", state)
     yield from (_broken(*fault) for fault in trials.interrogation.again(trials.types | trials.seen.types))
 
 

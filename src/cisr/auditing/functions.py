@@ -182,7 +182,7 @@ class _Held:
         """The same cases with numbers of other types, where these can hold them."""
         for dtype in types:
             if str(dtype) not in self._cases:
-                numbers = np.flatnonzero(_can_hold(dtype, _states(self.asked.cases)))
+                numbers = np.flatnonzero(can_hold(dtype, _states(self.asked.cases)))
                 self._cases[str(dtype)] = (_typed(self.asked.cases, dtype, self.asked.n_states), numbers)
 
     def in_many_ways(self) -> Iterator[Fault]:
@@ -325,7 +325,7 @@ def _cast(part: Any, dtype: np.dtype[Any]) -> Any:
     return part._replace(state=part.state.astype(dtype)) if isinstance(part, Move) else part.astype(dtype)
 
 
-def _can_hold(dtype: np.dtype[Any], states: np.ndarray) -> np.ndarray:
+def can_hold(dtype: np.dtype[Any], states: np.ndarray) -> np.ndarray:
     """Of which states (n, d) numbers of a type can be, (n,)."""
     with np.errstate(invalid="ignore", over="ignore"):
         back = states.astype(dtype).astype(states.dtype)
