@@ -6,9 +6,9 @@ A spoilt function keeps state, draws, reads the time, looks at the batch, change
 of numbers. Each task is audited as `cisr train` does, and what is certified is played: 4,000 steps of random actions,
 in one environment and in four.
 
-What must never happen is a failure under an intervention that is certified, a certificate where an independent recursion
-over the model finds a policy that fails, or an honest task that is accused or loses the certificate that the recursion
-gives it. Tasks depend on `--seed` alone; a small part runs in the tests.
+What must never happen is a failure under an intervention that is certified, a certificate where an independent
+recursion over the model finds a policy that fails, or an honest task that is accused or loses the certificate that the
+recursion gives it. Tasks depend on `--seed` alone; a small part runs in the tests.
 """
 
 from __future__ import annotations

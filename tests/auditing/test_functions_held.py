@@ -105,11 +105,16 @@ def told(task, what):
 VETO, GUIDE = "trigger 'rescues' of 'I'", "controller of 'I'"
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, np.float64])
 @pytest.mark.parametrize(
-    "how", [(near, Drive(back, far)), (near, Rewind(1)), (near, Place(inside)), (toward, Override(stay))]
+    ("dtype", "how"),
+    [
+        (np.uint8, (near, Drive(back, far))),
+        (np.int32, (near, Rewind(1))),
+        (np.float32, (near, Place(inside))),
+        (np.float64, (toward, Override(stay))),
+    ],
 )
-def test_honest_functions_are_certified_with_states_of_any_type(how, dtype):
+def test_honest_functions_are_certified_with_states_of_any_type(dtype, how):
     assert quick_audit(ledge(*how, dtype=dtype))["I"].status == "certified"
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cisr.auditing.agreement import disagreement
+from cisr.auditing.cases import deeds, rescues, states_and_moves
 from cisr.auditing.excursions import jax_excursions
 from cisr.auditing.following import Course
-from cisr.auditing.functions import Asked, actors, can_hold, others, predicates, resets
+from cisr.auditing.functions import Asked, actors, others, predicates, resets
+from cisr.auditing.interrogation import can_hold
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
 from cisr.auditing.trials import Trials, short
@@ -98,14 +101,14 @@ def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:
 
 
 def _predicates(task: Task, trials: Trials) -> Iterator[ContractViolation]:
-    states, moves = trials.cases
+    states, moves = states_and_moves(trials)
     yield from _asked(trials, predicates(task, states, moves))
 
 
 def _functions(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """The others, which may rely on what predicates say."""
-    states, moves = trials.cases
-    yield from _asked(trials, [*actors(task, states, trials.deeds), *others(task, states, moves)])
+    states, moves = states_and_moves(trials)
+    yield from _asked(trials, [*actors(task, states, deeds(trials)), *others(task, states, moves)])
 
 
 def _asked(trials: Trials, functions: Iterable[Asked]) -> Iterator[ContractViolation]:
@@ -125,7 +128,7 @@ def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
         compiled = jax_excursions(task, trials.seed)
         if found := disagreement(task, model, compiled.episodes):
             yield _broken("the JAX environment", found.message, found.state)
-        yield from (_broken(*fault) for fault in trials.interrogation.on_jax(compiled.starts.dtype))
+        yield from (_broken(*fault) for fault in trials.interrogation.compiled(compiled.starts.dtype, compiled.xp))
 
 
 def _astray(trials: Trials) -> Iterator[ContractViolation]:
@@ -177,7 +180,7 @@ def _resets(task: Task, trials: Trials) -> Iterator[ContractViolation]:
             broken = list(_placing(f"reset of '{intervention.name}'", intervention, intervention.reset, trials))
             yield from broken
             sound += [] if broken else [intervention]
-    yield from _asked(trials, resets(sound, trials.rescues))
+    yield from _asked(trials, resets(sound, partial(rescues, trials)))
 
 
 def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials) -> Iterator[ContractViolation]:

@@ -29,6 +29,8 @@ JAX_ENVS, JAX_STEPS = 64, 40
 class Excursions(NamedTuple):
     starts: np.ndarray  # (n, d)
     episodes: list[PlayedEpisode]
+    xp: Any = np
+    """Where the arrays come from that functions are asked about."""
 
     @property
     def types(self) -> set[np.dtype[Any]]:
@@ -96,7 +98,8 @@ def jax_excursions(task: Task, seed: int) -> Excursions:
     assert task.jax_env is not None
     jax_env, rng = task.jax_env(), generator(seed, "jax_env")
     state = jax_env.reset_env(rng.random((JAX_ENVS, jax_env.n_reset_uniforms), np.float32), jax_env.params)
-    starts = np.asarray(jax_env.state_vector(state))
+    vector = jax_env.state_vector(state)
+    starts = np.asarray(vector)
     episodes = [PlayedEpisode(start=start, steps=[], driven=0, cut_off=False, horizon=task.horizon) for start in starts]
     running = np.ones(JAX_ENVS, bool)
     for _ in range(min(JAX_STEPS, task.horizon)):
@@ -111,4 +114,4 @@ def jax_excursions(task: Task, seed: int) -> Excursions:
             move = Move(after[k], float(rewards[k]), bool(ended[k]), int(actions[k]))
             episodes[k].steps.append(PlayedMove(before[k], int(actions[k]), move))
         running &= ~ended
-    return Excursions(starts, episodes)
+    return Excursions(starts, episodes, vector.__array_namespace__())

@@ -95,11 +95,8 @@ class Course:
         """The one that was played."""
         leads, known = self._induced.base[self._induced.model.target], self._induced.judged.move
         played = self._number(move.state), move.terminated
-        return next(
-            k
-            for k in rows.tolist()
-            if (leads[k], known.terminated[k]) == played and same_reward(known.reward[k], move.reward)
-        )
+        rewarded = (k for k in rows.tolist() if same_reward(known.reward[k], move.reward))
+        return int(next(k for k in rewarded if (leads[k], known.terminated[k]) == played))
 
 
 def _other(what: str, played: Any, told: Any, state: np.ndarray) -> Disagreement:

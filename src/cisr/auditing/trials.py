@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, Excursions, excursions
-from cisr.auditing.functions import Cases, Interrogation, rescues_in
+from cisr.auditing.interrogation import Interrogation
 from cisr.auditing.play import RandomAttacker, StickyAttacker
 from cisr.cmdp.finite import judge, world_of
 from cisr.cmdp.gymnasium import Env
 from cisr.cmdp.induced import Induced
-from cisr.core.intervention import Intervention, Place
+from cisr.core.intervention import Intervention
 from cisr.core.model import FiniteModel
 from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
@@ -86,31 +86,11 @@ class Trials:
         return {point.state.dtype for episode in self._episodes for point in episode}
 
     @property
-    def cases(self) -> tuple[np.ndarray, Move]:
-        """States (n, d) and moves: all of the model's, else those that random play met."""
-        model = self.model
-        if model is None:
-            return self.moves.state, self.moves
-        return model.states, Move(model.states[model.target], model.reward, model.terminated, model.action)
-
-    @property
-    def deeds(self) -> Cases:
-        """States (n, d) with the actions (n, ...) taken there: all pairs of the model's, else those of random play."""
-        if (model := self.model) is not None:
-            source, action = (pairs.ravel() for pairs in np.indices((model.n_states, model.n_actions)))
-            return model.states[source], action
-        acted = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
-        return tuple(np.array(part) for part in zip(*acted, strict=True))
-
-    def rescues(self, intervention: Intervention, reset: Place) -> Cases | None:
-        """What a `Place` is asked about: all that the model says, else what random play met."""
-        if self.model is not None and not self.worlds[intervention.name].unmodelled:
-            return rescues_in(self.worlds[intervention.name])
-        met = list(self.triggered(intervention, reset.n_history))
-        if not met:
-            return None
-        u = generator(self.seed, "uniforms", intervention.name).random((len(met), reset.n_uniforms))
-        return (*(np.array(part) for part in zip(*met, strict=True)), u)
+    def acted(self) -> tuple[np.ndarray, np.ndarray]:
+        """States (n, d) and the actions (n, ...) that were taken there."""
+        taken = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
+        states, actions = map(np.array, zip(*taken, strict=True))
+        return states, actions
 
     @property
     def starts(self) -> np.ndarray:
@@ -315,10 +295,3 @@ def similar(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
     """Equal in size, and in numbers up to a tolerance relative to the largest."""
     largest = np.abs(one).max(initial=0.0)
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=tolerance * largest, equal_nan=True))
-
-
-def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The first index into `shape` where two arrays (*shape, ...) differ."""
-    differs = ~np.isclose(one.astype(float), other.astype(float), rtol=0, atol=0, equal_nan=True)
-    first = np.argwhere(differs)[0]
-    return tuple(int(i) for i in first[: len(shape)])
