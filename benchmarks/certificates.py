@@ -44,7 +44,6 @@ def row(cases: list[Judged]) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=2_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first task")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -53,7 +52,19 @@ def main() -> None:
     by_type: Counter[str] = Counter()
     wrong: list[str] = []
     begun = time.perf_counter()
-    for number in range(given.first, given.first + given.tasks):
+
+    def found() -> str:
+        told = {
+            "command": f"python benchmarks/certificates.py --tasks {sum(by_type.values())} --seed {given.seed}",
+            "cisr": __version__,
+            "all": row([case for cases in by_way.values() for case in cases]),
+            "ways": {way: row(by_way[way]) for way in sorted(by_way, key=lambda way: (way != HONEST, way))},
+            "types of numbers": dict(sorted(by_type.items())),
+            "wrong": wrong,
+        }
+        return json.dumps(told, indent=2)
+
+    for number in range(given.tasks):
         case = fragile_task(np.random.default_rng([given.seed, number]))
         seen = judged(case, number)
         by_way[case.way].append(seen)
@@ -63,18 +74,11 @@ def main() -> None:
             print(wrong[-1], flush=True)
         if (number + 1) % 50 == 0:
             print(f"{number + 1} tasks, {time.perf_counter() - begun:.0f} s", flush=True)
-    found = {
-        "cisr": __version__,
-        "seed": given.seed,
-        "first": given.first,
-        "all": row([case for cases in by_way.values() for case in cases]),
-        "ways": {way: row(by_way[way]) for way in sorted(by_way, key=lambda way: (way != HONEST, way))},
-        "types of numbers": dict(sorted(by_type.items())),
-        "wrong": wrong,
-    }
-    print(json.dumps(found, indent=2))
+            if given.json:
+                given.json.write_text(found() + "\n")
+    print(found())
     if given.json:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+        given.json.write_text(found() + "\n")
 
 
 if __name__ == "__main__":
