@@ -206,7 +206,8 @@ def whole_steps(task, intervention, state, action, left, first=False):
         given = int(reset.act(vector, action)) if fired else action
         for p, reward, failed, terminated, s_next in moves_of(task, state, given):
             failed |= doomed
-            yield p, reward, failed, fired, None if failed or terminated else s_next, 1
+            over = failed or terminated or (fired and reset.ends)
+            yield p, reward, failed, fired, None if over else s_next, 1
         return
 
     def drive(p, reward, s, driven):

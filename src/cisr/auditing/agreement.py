@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cisr.auditing.functions import predicates
+from cisr.core.intervention import NONE, Intervention
 from cisr.core.model import FiniteModel, said
 from cisr.core.moves import Move, stacked
 from cisr.core.task import Task
@@ -26,10 +28,26 @@ ERROR_LEVEL = 1e-6
 START = "start"
 
 
+class Verdicts(NamedTuple):
+    """What became of a student's step in M_i."""
+
+    chosen: Any
+    """The student's action."""
+    failed: bool
+    fired: np.ndarray  # (k,) bool: which triggers did
+    drive: list[Move]
+    """The controller's moves."""
+    after: np.ndarray  # (d,) where the environment is then
+    ended: bool
+    """Whether the step ended the episode, other than by a time limit."""
+
+
 class PlayedMove(NamedTuple):
     source: np.ndarray  # (d,) where the student stood
-    action: Any
+    action: Any  # what the environment was given
     move: Move  # of one student: state (d,), reward and terminated as plain values
+    verdicts: Verdicts | None = None
+    """None in M, where nothing is judged."""
 
 
 class PlayedEpisode(NamedTuple):
@@ -43,18 +61,24 @@ class PlayedEpisode(NamedTuple):
     """Whether the environment itself cut it off after the last step."""
     horizon: int
     """After how many steps play itself cuts episodes off."""
-    intervention: str = "none"
-    actions: tuple[Any, ...] = ()
-    """Those of the student, which an override may have replaced."""
+    intervention: Intervention = NONE
     danger: str | None = None
     """The danger that ended it, or None."""
 
+    @property
+    def actions(self) -> tuple[Any, ...]:
+        """The student's, which an override may have replaced."""
+        return tuple(step.verdicts.chosen if step.verdicts else step.action for step in self.steps)
 
-class Disagreement(NamedTuple):
-    """Where an environment does not do what its model says."""
-
-    message: str
-    state: np.ndarray  # (d,)
+    @property
+    def moves(self) -> Iterator[tuple[np.ndarray, Move]]:
+        """All that the environment did, drives included: from which state, and what."""
+        for step in self.steps:
+            yield step.source, step.move._replace(action=step.action)
+            source = step.move.state
+            for move in step.verdicts.drive if step.verdicts else ():
+                yield source, move
+                source = move.state
 
 
 class Follows(NamedTuple):
@@ -63,6 +87,13 @@ class Follows(NamedTuple):
     state: int
     reward: float
     terminated: bool
+
+
+class Disagreement(NamedTuple):
+    """Where an environment does not do what its model says."""
+
+    message: str
+    state: np.ndarray  # (d,)
 
 
 def disagreement(
@@ -84,7 +115,7 @@ def disagreement(
 
 
 def _unknown_start(model: FiniteModel, start: np.ndarray, bet: Bet) -> Disagreement | None:
-    number = _number(model, start)
+    number = number_of(model, start)
     if number not in bet.table[START]:
         return Disagreement("an episode started here, and none does in the model", start)
     bet.on(START, number)
@@ -97,9 +128,9 @@ def _unknown(task: Task, model: FiniteModel, episode: PlayedEpisode, bet: Bet) -
         yield found
         return
     records: list[Follows] = []
-    for source, action, move in episode.steps:
-        place = (_number(model, source), int(action))
-        follows = _matching(bet.table.get(place, {}), _number(model, move.state), move)
+    for source, move in episode.moves:
+        place = (number_of(model, source), int(move.action))
+        follows = _matching(bet.table.get(place, {}), number_of(model, move.state), move)
         if follows is None:
             told = f"{said(tuple(move.state.tolist()))} with reward {move.reward:g}"
             end = " and the episode's end" if move.terminated else ""
@@ -124,35 +155,22 @@ def _judged_otherwise(
     """Dangers, success and triggers must say the same of what was seen and of the model's record of it."""
     if not records:
         return
-    seen = stacked([step.move for step in episode.steps])
+    seen = stacked([move for _, move in episode.moves])
     numbers, rewards, ends = (np.array(column) for column in zip(*records, strict=True))
     known = Move(model.states[numbers], rewards, ends, seen.action)
-    for what, judge in predicates(task):
-        differs = np.flatnonzero(np.asarray(judge(seen)) != np.asarray(judge(known)))
+    for one, other in zip(predicates(task, seen.state, seen), predicates(task, known.state, known), strict=True):
+        differs = np.flatnonzero(np.asarray(one.fn(*one.cases)) != np.asarray(other.fn(*other.cases)))
         if len(differs):
             state = seen.state[differs[0]]
             message = (
-                f"{what} says one thing of the state and reward that were seen ({seen.state.dtype}) and another of the "
-                f"model's ({model.states.dtype}): give the model the same types and rounding"
+                f"{one.what} says one thing of the state and reward that were seen ({seen.state.dtype}) and another of "
+                f"the model's ({model.states.dtype}): give the model the same types and rounding"
             )
             yield Disagreement(message, state)
             return
 
 
-def predicates(task: Task) -> Iterator[tuple[str, Callable[[Move], Any]]]:
-    """All that judges moves, by name: triggers of states, dangers, success."""
-
-    def of_states(trigger: Callable[[Any], Any]) -> Callable[[Move], Any]:
-        return lambda move: trigger(move.state)
-
-    for intervention in task.interventions:
-        for name, trigger in ({} if intervention.judges_actions else intervention.triggers).items():
-            yield f"trigger '{name}' of '{intervention.name}'", of_states(trigger)
-    yield from ((f"danger '{name}'", danger) for name, danger in task.dangers.items())
-    yield "success", task.success
-
-
-def _number(model: FiniteModel, state: np.ndarray) -> int | None:
+def number_of(model: FiniteModel, state: np.ndarray) -> int | None:
     return model.numbers.get(tuple(state.tolist()))
 
 
@@ -161,9 +179,13 @@ def _matching(known: Mapping[Hashable, float], number: int | None, move: Move) -
     for follows in known:
         assert isinstance(follows, Follows)
         same_end = (follows.state, follows.terminated) == (number, move.terminated)
-        if same_end and math.isclose(follows.reward, move.reward, rel_tol=1e-6, abs_tol=1e-9):
+        if same_end and same_reward(follows.reward, move.reward):
             return follows
     return None
+
+
+def same_reward(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
 
 
 class Bet:

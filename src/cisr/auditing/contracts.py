@@ -6,32 +6,35 @@ that random play meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.auditing.agreement import PlayedEpisode, disagreement, predicates
+from cisr.auditing.agreement import PlayedEpisode, disagreement
+from cisr.auditing.cases import deeds, rescues, states_and_moves
 from cisr.auditing.excursions import N_STEPS_OLDEST
+from cisr.auditing.following import Course
+from cisr.auditing.functions import Asked, actors, others, predicates, resets
 from cisr.auditing.habits import habits
+from cisr.auditing.interrogation import can_hold
 from cisr.auditing.play import same
 from cisr.auditing.restoring import placing, rewinding
-from cisr.auditing.trials import Trials, far_apart, short
+from cisr.auditing.trials import Trials, short
 from cisr.cmdp.finite import model_of
 from cisr.cmdp.time_limits import shortened_by_its_own
 from cisr.core.checks import check_whole
 from cisr.core.errors import AnswerError, words_of
-from cisr.core.intervention import Array, Intervention, Place
-from cisr.core.moves import Move, holds_standing, standing
+from cisr.core.intervention import Intervention, Place
+from cisr.core.moves import holds_standing, standing
 from cisr.core.seeding import check_seed, derive_seed, generator
 from cisr.core.task import Task, check_task_given
 from cisr.system.interrupts import interrupts_told_apart, users_errors
 from cisr.training.apart import say_once
 
-N_ALONE = 50
-"""States that triggers are asked about one by one."""
 NOT_FOUND = (
     "Certificates are about the model, which random play has kept to. Not found is what an environment does otherwise "
     f"after more than {N_STEPS_OLDEST:,} steps across its resets, or in states that random play does not reach."
@@ -107,9 +110,12 @@ def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e
     found: dict[str, ContractViolation] = {}
     episodes: Sequence[PlayedEpisode] = ()
     try:
-        modelled = model_of(task) is not None
-        with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, modelled=modelled) as trials:
-            for checks in ((_reading, _predicates), (_resets, _restoring, _solitude, _jax_env), (_starts, _model)):
+        with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, model_of(task)) as trials:
+            for checks in (
+                (_reading, _predicates),
+                (_functions, _resets, _restoring, _solitude, _jax_env),
+                (_starts, _model, _later),
+            ):
                 for promise in (promise for check in checks for promise in check(task, trials)):
                     found.setdefault(promise.what, promise)
                 if found:  # the checks that follow rely on these
@@ -133,60 +139,52 @@ def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:
 
 
 def _predicates(task: Task, trials: Trials) -> Iterator[ContractViolation]:
-    for what, judge in predicates(task):
-        yield from _purity(what, judge, trials.moves)
+    states, moves = states_and_moves(trials)
+    yield from _asked(trials, predicates(task, states, moves))
 
 
-def _purity(what: str, fn: Callable[[Move], Array], moves: Move) -> Iterator[ContractViolation]:
-    """Ask about the same moves in several ways; the first answer that differs is reported."""
-    n = len(moves.state)
-    numbers = np.arange(n)
-    orders = {
-        "in one batch": numbers,
-        "in the same batch again": numbers,
-        "in reverse order": numbers[::-1],
-        "in a batch of shape (n, 1)": numbers[:, None],
-        "in a batch of shape (2, n)": np.stack([numbers, numbers]),
-    }
-    some = range(0, n, max(n // N_ALONE, 1))
-    questions = [*orders.items(), *(("alone", np.array(i)) for i in some)]
-    first: np.ndarray | None = None
-    for way, chosen in questions:
-        shown, asked = moves.at(chosen), moves.at(chosen)
-        try:
-            answer = np.asarray(fn(asked))
-        except users_errors() as error:
-            yield _broken(what, f"{_raised(error)}, when asked {way}")
-            return
-        if answer.shape != chosen.shape or answer.dtype != bool:
-            yield _broken(
-                what,
-                f"answered {answer.dtype} of shape {answer.shape} when asked {way}, for states of shape "
-                f"{chosen.shape} × (d,): answer one bool for each; index the last axis of the state (state[..., 0])",
-            )
-            return
-        for mine, theirs in zip(shown[:3], asked[:3], strict=True):
-            if not same(mine, theirs):
-                where = far_apart(mine, theirs, chosen.shape)
-                yield _broken(what, "changed what it was shown", shown.state[where])
-                return
-        first = answer if first is None else first
-        if not np.array_equal(answer, first[chosen]):
-            where = far_apart(answer, first[chosen], chosen.shape)
-            differing = f"answered {answer[where]} when asked {way} and {first[chosen][where]} in one batch"
-            yield _broken(what, f"{differing}: the answer must follow from the state alone", shown.state[where])
-            return
+def _functions(task: Task, trials: Trials) -> Iterator[ContractViolation]:
+    """The others, which may rely on what predicates say."""
+    states, moves = states_and_moves(trials)
+    yield from _asked(trials, [*actors(task, states, deeds(trials)), *others(task, states, moves)])
+
+
+def _asked(trials: Trials, functions: Iterable[Asked]) -> Iterator[ContractViolation]:
+    yield from (_broken(*fault) for fault in trials.interrogation.ask(functions, trials.types))
 
 
 def _model(task: Task, trials: Trials) -> Iterator[ContractViolation]:
     """Random play in the environment is what the model says, and so is that of the JAX environment."""
-    model = model_of(task)
-    if model is None:
+    if (model := trials.model) is None:
         return
-    if found := disagreement(task, model, trials.seen.episodes, trials.seen.starts):
+    found = disagreement(task, model, trials.seen.episodes, trials.seen.starts)
+    if found:
         yield _broken("the model", found.message, found.state)
-    elif trials.rehearsed is not None and (found := disagreement(task, model, trials.rehearsed.episodes())):
-        yield _broken("the JAX environment", found.message, found.state)
+    else:
+        yield from _astray(trials)
+        if (rehearsed := trials.rehearsed) is not None:
+            if found := disagreement(task, model, rehearsed.episodes()):
+                yield _broken("the JAX environment", found.message, found.state)
+            yield from (_broken(*fault) for fault in trials.interrogation.compiled(rehearsed.dtype, rehearsed.xp))
+
+
+def _astray(trials: Trials) -> Iterator[ContractViolation]:
+    """Play under interventions goes as their functions said."""
+    courses = {name: Course(world) for name, world in trials.worlds.items()}
+    for episode in trials.seen.episodes:
+        name = episode.intervention.name
+        if found := courses[name].departure(episode):
+            yield _broken(f"intervention '{name}'", found.message, found.state)
+
+
+def _later(task: Task, trials: Trials) -> Iterator[ContractViolation]:
+    """After all that play functions still answer as they did, also about numbers of types that were met since."""
+    if trials.model is not None:
+        states = trials.model.states[trials.worlds["none"].explored]
+        held = np.any([can_hold(dtype, states) for dtype in trials.types | trials.seen.types], axis=0)
+        for state in states[~held]:
+            yield _broken("the model", "has a state that the numbers of `read_state` cannot hold", state)
+    yield from (_broken(*fault) for fault in trials.interrogation.again(trials.types | trials.seen.types))
 
 
 def _jax_env(task: Task, trials: Trials) -> Iterator[ContractViolation]:
@@ -219,9 +217,13 @@ def _starts(task: Task, trials: Trials) -> Iterator[ContractViolation]:
 
 
 def _resets(task: Task, trials: Trials) -> Iterator[ContractViolation]:
+    sound = []
     for intervention in task.interventions:
         if isinstance(intervention.reset, Place):
-            yield from _placing(f"reset of '{intervention.name}'", intervention, intervention.reset, trials)
+            broken = list(_placing(f"reset of '{intervention.name}'", intervention, intervention.reset, trials))
+            yield from broken
+            sound += [] if broken else [intervention]
+    yield from _asked(trials, resets(sound, partial(rescues, trials)))
 
 
 def _placing(what: str, intervention: Intervention, reset: Place, trials: Trials) -> Iterator[ContractViolation]:

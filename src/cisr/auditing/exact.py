@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cisr.auditing.numbers import (
@@ -16,7 +16,7 @@ from cisr.auditing.numbers import (
 )
 from cisr.auditing.reachability import succeeds
 from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
-from cisr.cmdp.finite import induce, judge, model_of
+from cisr.cmdp.finite import judge, model_of, world_of
 from cisr.cmdp.induced import JudgedModel
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
@@ -95,8 +95,8 @@ def exact_audit(
     numbers = task_numbers(judged) if skipped is None else None
     audits = []
     for intervention in chosen:
-        horizon = model.lasting(task.horizon_under(intervention))  # M_i's own: it may be longer or shorter than M's
-        induced = induce(replace(judged, horizon=horizon), intervention)
+        induced = world_of(task, judged, intervention)
+        horizon = induced.judged.horizon
         note = skipped or not_markov(induced) or too_large(induced.judged) or _own_time_limit(horizon, judged) or ""
         eventual = eventual_safety(intervention, task.constraint_form, task.kappa, horizon, judged.horizon)
         own = None

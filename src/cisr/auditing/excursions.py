@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cisr.auditing.agreement import PlayedEpisode, PlayedMove
+from cisr.auditing.agreement import PlayedEpisode, PlayedMove, Verdicts
 from cisr.auditing.play import Attacker, RandomAttacker, StickyAttacker
 from cisr.cmdp.episodes import outcome_of
 from cisr.cmdp.gymnasium import InducedCMDPs
@@ -30,6 +30,12 @@ N_STEPS_OLDEST = 3_000
 class Excursions(NamedTuple):
     starts: np.ndarray  # (n, d)
     episodes: list[PlayedEpisode]
+
+    @property
+    def types(self) -> set[np.dtype[Any]]:
+        """Of the numbers in states."""
+        met = {step.verdicts.after.dtype for e in self.episodes for step in e.steps if step.verdicts is not None}
+        return {self.starts.dtype, *met, *(episode.start.dtype for episode in self.episodes)}
 
 
 def excursions(
@@ -64,28 +70,27 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
     observation, _ = cmdp.restart(0)
     start = state = np.array(task.read_state(env))
     steps: list[PlayedMove] = []
-    actions: list[Any] = []
     driven = 0
     while True:
-        action = np.asarray(player.act(observation, state))
-        actions.append(action.tolist())
-        step = cmdp.step(action[None])
-        seen = cmdp.transition.move
-        done = seen.action[0].tolist()  # an override's where it acted instead
-        move = Move(np.array(seen.state[0]), float(seen.reward[0]), bool(seen.terminated[0]), done)
-        steps.append(PlayedMove(state, done, move))
+        action = player.act(observation, state)
+        before = cmdp.counts[0]
+        step = cmdp.step(np.asarray(action)[None])
+        move = _of_one(cmdp.transition.move)  # with the action of an override where it acted instead
+        chosen, events = np.asarray(action).tolist(), (cmdp.counts[0] - before).astype(bool)
+        drive = [_of_one(moves) for moves in cmdp.drive]
+        source, state = state, np.array(task.read_state(env))
+        verdicts = Verdicts(chosen, bool(events[0]), events[1:], drive, state, bool(step.terminated[0]))
+        steps.append(PlayedMove(source, move.action, move, verdicts))
         driven += int(step.driven[0])
-        observation, state = cmdp.observations[0], np.array(task.read_state(env))
+        observation = cmdp.observations[0]
         if step.terminated[0] or step.truncated[0]:
             cut_off = bool(step.truncated[0]) and len(steps) + driven < horizon
             outcome = task.outcomes[outcome_of(step.outcomes[0])]
-            return PlayedEpisode(
-                start=start,
-                steps=steps,
-                driven=driven,
-                cut_off=cut_off,
-                horizon=horizon,
-                intervention=intervention.name,
-                actions=tuple(actions),
-                danger=outcome if outcome in task.dangers else None,
-            )
+            danger = outcome if outcome in task.dangers else None
+            return PlayedEpisode(start, steps, driven, cut_off, horizon, intervention, danger)
+
+
+def _of_one(moves: Move) -> Move:
+    """The move of a single environment, in plain numbers."""
+    reward, terminated = float(moves.reward[0]), bool(moves.terminated[0])
+    return Move(np.array(moves.state[0]), reward, terminated, moves.action[0].tolist())

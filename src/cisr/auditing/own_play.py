@@ -53,7 +53,7 @@ class OwnPlay:
 
 def failures_seen(task: Task, name: str, episodes: Sequence[PlayedEpisode]) -> OwnPlay | None:
     """What failed of the episodes that were played under the intervention of this name; None where nothing did."""
-    played = [episode for episode in episodes if episode.intervention == name]
+    played = [episode for episode in episodes if episode.intervention.name == name]
     failed = [episode for episode in played if episode.danger is not None]
     if not failed:
         return None

@@ -132,6 +132,9 @@ class _Numbers:
 class Rehearsed:
     """What came of it."""
 
+    xp = jnp
+    """Where the arrays come from that functions are asked about."""
+
     def __init__(self, rehearsal: Rehearsal, actions: np.ndarray, played: Played) -> None:
         self._task = rehearsal.task
         self._under = rehearsal.under
@@ -141,6 +144,8 @@ class Rehearsed:
         if (table := rehearsal.table) is not None:
             told = told._replace(**{name: table[getattr(told, name)] for name in ("shown", "moved", "again")})
         self._told = told  # (S, T, E, ...)
+        self.dtype: np.dtype[Any] = told.source.dtype
+        """Of the numbers in states."""
 
     def episodes(self) -> list[PlayedEpisode]:
         """As the model is asked about them."""

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cisr.auditing.excursions import N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST, Excursions, excursions
+from cisr.auditing.interrogation import Interrogation
 from cisr.auditing.play import RandomAttacker, StickyAttacker
 from cisr.cmdp.answers import copied
+from cisr.cmdp.finite import judge, world_of
 from cisr.cmdp.gymnasium import Env
+from cisr.cmdp.induced import Induced
 from cisr.cmdp.luck import global_randomness
 from cisr.core.intervention import Intervention
+from cisr.core.model import FiniteModel
 from cisr.core.moves import Move, stacked
 from cisr.core.seeding import MAX_SEED, derive_seed, generator
 from cisr.core.task import Task
@@ -48,7 +52,7 @@ class Situation(NamedTuple):
 class Trials:
     """Episodes of random play in M, and environments that are brought back to points of them. Use it as a context."""
 
-    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, *, modelled: bool = False) -> None:
+    def __init__(self, task: Task, seed: int, n_steps: int, tolerance: float, model: FiniteModel | None = None) -> None:
         self.task = task
         self.seed = seed
         self.tolerance = tolerance
@@ -59,21 +63,40 @@ class Trials:
         while len(self._moves) < n_steps:
             self._play(derive_seed(seed, "episode", len(self._episodes)) % MAX_SEED)
         self.moves = stacked(self._moves)
-        self.acted = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
-        """States (d,) with the actions that were taken there."""
         rewards, ends = self.moves.reward[:, None], np.zeros((len(self._moves), 1))
         with np.errstate(invalid="ignore"):
             spread = np.concatenate([self.moves.state, rewards, ends], axis=1).std(axis=0)
         self._spread = np.nan_to_num(spread, nan=0.0, posinf=0.0)  # (d + 2,); states may hold what is infinite
-        self._modelled = modelled
+        self.model = model
+        self.interrogation = Interrogation(self._first.action_space, derive_seed(seed, "functions"))
         self.rehearsed: Rehearsed | None = None
         """What is met by playing in the JAX environment, once that was done."""
 
     @cached_property
     def seen(self) -> Excursions:
         """What is met by playing as training does; more of it where there is a model to hold against it."""
-        how = (N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST) if self._modelled else (2, 10)
+        how = (N_ENVIRONMENTS, N_RESETS, N_STEPS_OLDEST) if self.model is not None else (2, 10)
         return excursions(self.task, derive_seed(self.seed, "excursions"), *how)
+
+    @cached_property
+    def worlds(self) -> dict[str, Induced]:
+        """M_i under each intervention and none, where there is a model."""
+        if self.model is None:
+            return {}
+        judged, task = judge(self.task, self.model), self.task
+        return {i.name: world_of(task, judged, i) for i in (task.intervention("none"), *task.interventions)}
+
+    @property
+    def types(self) -> set[np.dtype[Any]]:
+        """Of the numbers in states, as they were read."""
+        return {point.state.dtype for episode in self._episodes for point in episode}
+
+    @property
+    def acted(self) -> tuple[np.ndarray, np.ndarray]:
+        """States (n, d) and the actions (n, ...) that were taken there."""
+        taken = [(before.state, now.actions[-1]) for e in self._episodes for before, now in pairwise(e)]
+        states, actions = map(np.array, zip(*taken, strict=True))
+        return states, actions
 
     @property
     def starts(self) -> np.ndarray:
@@ -265,10 +288,3 @@ def similar(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
     """Equal in size, and in numbers up to a tolerance relative to the largest."""
     largest = np.abs(one).max(initial=0.0)
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=tolerance * largest, equal_nan=True))
-
-
-def far_apart(one: np.ndarray, other: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The first index into `shape` where two arrays (*shape, ...) differ."""
-    differs = ~np.isclose(one.astype(float), other.astype(float), rtol=0, atol=0, equal_nan=True)
-    first = np.argwhere(differs)[0]
-    return tuple(int(i) for i in first[: len(shape)])

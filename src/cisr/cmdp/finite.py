@@ -5,6 +5,7 @@ By the rules of `cisr.cmdp.rules`: moves and resets are enumerated here; drives 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
 
@@ -38,7 +39,7 @@ def model_of(task: Task) -> FiniteModel | None:
 
 
 def judge(task: Task, model: FiniteModel) -> JudgedModel:
-    """M, with its own horizon."""
+    """M, with its own horizon. Functions are shown copies: what they change is theirs."""
     move = Move(model.states[model.target], model.reward, model.terminated, model.action)
     failed = reduce(or_, (asked(danger, move) for danger in task.dangers.values()))
     return JudgedModel(
@@ -55,6 +56,11 @@ def _perilous(task: Task, model: FiniteModel) -> np.ndarray:
     """Where danger holds of students that are put there, (n,)."""
     put = standing(model.states)
     return np.asarray(np.any([asked(partial(holds_standing, danger), put) for danger in task.dangers.values()], axis=0))
+
+
+def world_of(task: Task, judged: JudgedModel, intervention: Intervention) -> Induced:
+    """M_i with its own horizon, which may be longer or shorter than M's."""
+    return induce(replace(judged, horizon=judged.model.lasting(task.horizon_under(intervention))), intervention)
 
 
 def induce(judged: JudgedModel, intervention: Intervention) -> Induced:

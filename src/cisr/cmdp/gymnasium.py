@@ -65,6 +65,8 @@ class InducedCMDPs:
         """What each environment itself told at its last step or reset."""
         self.transition: Transition
         """The last step as a whole: where moves led, before any rescue, and where rescues put students."""
+        self.drive: list[Move] = []
+        """The controller's moves in the last step; environments that are not driven stay where they are."""
         self._observations: list[Any] = [None for _ in self.envs]
         self._uniforms = [np.random.default_rng() for _ in self.envs]
         self._memory = Memory(task, intervention, self.envs)
@@ -103,7 +105,7 @@ class InducedCMDPs:
     def step(self, actions: np.ndarray) -> Step:
         """Override, move, judge, rescue; ended episodes are left for `restart`."""
         self._on_ask(None)
-        begun = self._begun_in_danger()
+        begun, self.drive = self._begun_in_danger(), []
         actions, vetoes = self._overridden(actions)
         states = [past[-1] for past in self._memory.states]
         move, cut_off, here = self._move(actions, states, range(len(self.envs)))
@@ -248,6 +250,7 @@ class InducedCMDPs:
             driven = np.isin(np.arange(len(self.envs)), who)
             actions = self._ask.actions("controller", reset.controller, np.stack(states), used=driven)
             move, late, moved = self._move(actions, states, who)
+            self.drive.append(move)
             self._on_ask(None)
             safe = self._ask.safe(move.state)
             ride = ride._replace(driving=ride.driving & moved)  # whoever broke is driven no more

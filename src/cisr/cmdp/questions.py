@@ -89,7 +89,13 @@ class Questions:
                 f"{who} answered shape {placed.shape} for a state of shape {state.shape}, as {placed.dtype}: answer a "
                 f"state."
             )
-        return placed
+        put = placed.astype(state.dtype)  # what an environment can be put into, and what memories hold
+        if state.dtype.kind in "biu" and not np.array_equal(put, placed):
+            raise TaskError(
+                f"The reset of '{self._intervention.name}' answered {placed.tolist()} where states are {state.dtype}: "
+                f"answer a state of that type."
+            )
+        return put
 
     def _asked(
         self,
