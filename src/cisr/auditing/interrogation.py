@@ -2,7 +2,8 @@
 of numbers, by turns with the others, with its clocks ahead, and once more after play. Answers that differ name it.
 
 Functions that may keep something from call to call (their fingerprint changes or cannot be read in full, or the
-process's random generators change) are asked far more often: a counter, or rare luck, shows late. So an honest cache is not accused.
+process's random generators change) are asked far more often: a counter, or rare luck, shows late. That alone is no
+fault: a cache may be honest.
 """
 
 from __future__ import annotations
