@@ -189,6 +189,11 @@ def counted(fn, after):
     return lambda *about: fn(*about) ^ (next(calls) >= after)
 
 
+def counted_out_of_sight(fn, after):
+    calls = (n for n in itertools.count())
+    return lambda *about: fn(*about) ^ (next(calls) >= after)
+
+
 def cached(fn):
     """Remembers its first answer for every size of batch."""
     kept = {}
@@ -216,6 +221,7 @@ def by_neighbours(fn):
 SPOILED = {
     "counter": lambda fn: counted(fn, 300),
     "late counter": lambda fn: counted(fn, 10_000),
+    "late counter out of sight": lambda fn: counted_out_of_sight(fn, 10_000),
     "cache": cached,
     "generator": noisy,
     "rare noise": lambda fn: noisy(fn, 0.001),

@@ -79,15 +79,17 @@ def check_task(
 
     States are collected in about `n_steps` of random play without an intervention, and starts and moves as training
     meets them (`cisr.auditing.excursions`), more where the task has a model. Then:
-    - triggers, danger and success are pure: they give the same answers to the same questions, one by one, in batches of
-      any shape and in any order, and leave what they are shown as it was;
-    - the model, where there is one, has all starts and moves that were met, about as often as they were met;
+    - all functions that verdicts rest on are pure (`cisr.auditing.interrogation`): they give the same answers to the same
+      questions, about all states of a model and about numbers of every type that occurs, one by one, in any batch and
+      order, now and later, and leave what they are shown as it was;
+    - the model, where there is one, has all starts and moves that were met, about as often as they were met, and what
+      interventions did in play is what the model says of them (`cisr.auditing.following`);
     - the JAX environment, where there is one, shows and takes what the environment does, its rescues come when they
       should, lead where they should and show what was seen there, it has the moves of the model, in M and under every
       intervention, and where `jax_draws` tells what the environment draws from a seed, its episodes begin as the
       environment's;
     - episodes start outside danger and outside the trigger sets;
-    - resets are functions of their arguments and land outside the trigger set;
+    - resets land outside the trigger set;
     - `place`, and `restore` where rewinds use it, lead to the state that was read, show what was seen there, and what
       follows is what would have followed up to a relative `tolerance`, because simulators keep single precision (and
       with equal random numbers: where they cannot be made equal, a line in the log says that this was left out);

@@ -1,15 +1,16 @@
 """Are a task's functions functions? Each is asked the same questions over and over: in other orders, batches and types
 of numbers, by turns with the others, with its clocks ahead, and once more after play. Answers that differ name it.
 
-Functions that seem to keep something from call to call (their fingerprint changes, or the process's random generators
-do) are asked far more often: a counter, or rare luck, shows late. So an honest cache is not accused.
+Functions that may keep something from call to call (their fingerprint changes or cannot be read in full, or the
+process's random generators change) are asked far more often: a counter, or rare luck, shows late. That alone is no
+fault: a cache may be honest.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -84,9 +85,9 @@ class Interrogation:
 
 
 def _keeping(asked: Asked) -> tuple[Any, ...]:
-    """What a function could have changed when it was asked."""
-    drawn: Any = np.random.get_state(legacy=True)
-    return fingerprint(asked.fn).content, random.getstate(), drawn[1].tobytes(), drawn[2]
+    """What a function could have changed when it was asked; never the same where some of it cannot be read."""
+    read, drawn = fingerprint(asked.fn), cast(Any, np.random.get_state(legacy=True))
+    return read.content, random.getstate(), drawn[1].tobytes(), drawn[2], object() if read.unknown else None
 
 
 class _Held:
