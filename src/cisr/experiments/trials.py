@@ -25,7 +25,7 @@ def scored(score: Score, student: Transcript) -> float:
     try:
         given: Any = score(copy.deepcopy(student))
         number = float(given) if isinstance(given, SupportsFloat) else given
-    except CisrError:
+    except (CisrError, MemoryError):
         raise
     except users_errors() as error:
         raise ConfigError(f"{who}: the study's function raised {described(error)}.") from error

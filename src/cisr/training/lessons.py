@@ -29,6 +29,8 @@ def observed_by(observe: Callable[[UnitLog], Any], unit: UnitLog) -> Any:
     who = f"The observe of a study, asked about unit {unit.unit} under '{unit.intervention}',"
     try:
         seen = observe(copy.deepcopy(unit))
+    except MemoryError:
+        raise
     except users_errors() as error:
         raise ConfigError(f"{who} raised {described(error)}.") from error
     for name in Observation._fields:
