@@ -221,7 +221,7 @@ class Study(HandsOutTrials):
         space = search_space(self.task, observed)
         try:
             made = self._make_teacher(space, derive_seed(self.seed, self.name))
-        except CisrError:
+        except (CisrError, MemoryError):
             raise
         except users_errors() as error:
             raise ConfigError(f"The teacher of study '{self.name}' raised {described(error)}.") from error
