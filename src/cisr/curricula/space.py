@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cisr.core.checks import check_names
 from cisr.core.errors import ConfigError
 
 Parameters = dict[str, float | str]
@@ -37,6 +38,7 @@ class Choice:
     options: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        check_names(f"The options of parameter '{self.name}'", self.options)
         if not self.options or len(set(self.options)) != len(self.options):
             raise ConfigError(f"Parameter '{self.name}' offers {self.options}: give at least one option, each once.")
 
