@@ -70,7 +70,7 @@ MODULES: dict[str, str | bytes] = {
     "named.py": TASK + "task = dataclasses.replace(tiny.task, name='[/] lake [red]')\n",
     "actions.py": TASK + "import gymnasium\n"
     "def make(**options):\n    env = tiny.task.make_env(**options)\n"
-    "    env.action_space = gymnasium.spaces.Box(-1, 1, (2,))\n    return env\n"
+    "    env.action_space = gymnasium.spaces.Text(2)\n    return env\n"
     "task = dataclasses.replace(tiny.task, make_env=make)\n",
     "parts.py": TASK + "import gymnasium\n"
     "def make(**options):\n    env = tiny.fragile.make_env(**options)\n"
@@ -437,7 +437,7 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("compare", "axes:task", "SR1"): "index its last axis: state[..., 0]",
     ("train", "axes:task"): "index the last axis of the state",
     ("compare", "no_env:task", "SR1"): "made None",
-    ("compare", "actions:task", "SR1"): "students act in Discrete(n)",
+    ("compare", "actions:task", "SR1"): "students act in Discrete, MultiDiscrete",
     ("bench", "no_env:task"): "made None",
     ("audit", "parts:task"): "do not fit the action space Dict",
     ("audit", "tiny:task", "--intervention", "[/]"): "has no intervention '[/]'",
@@ -496,7 +496,7 @@ SHELL_LINES = [
     ShellLine("PYTHONIOENCODING=ascii:strict $CISR train 'läva'", "cisr: There is no task 'l?va'", 2),
     ShellLine("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 $CISR audit tiny:task --out ä", "", 0),
     ShellLine("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 $CISR report ä", "cisr: ", 2),
-    ShellLine("$CISR train \"$(printf '\\377')\"", "cisr: There is no task", 2),
+    ShellLine("$CISR train \"$(printf '\\377')\"", "give a text in UTF-8", 2),
     ShellLine("$CISR compare locked:made SR1 --store s1", "cannot be sent to a worker process: TypeError", 2),
     ShellLine("$CISR compare unloadable:task SR1 --store s2", "cannot be loaded there: AssertionError: only", 2),
     ShellLine("$CISR compare unguarded:task SR1 --store s8", "it is imported, and a worker process imports it", 2),
