@@ -43,6 +43,7 @@ def last_event(tmp_path, monkeypatch):
 SAID = {
     "an error without words": "UnspeakableError: (it cannot say what)",
     "an error beside Exception": "OfItsOwn: panic",
+    "half a character": r"ValueError: half \ud800 a letter",
     "the end of a generator": "GeneratorExit: ",
 }
 

@@ -261,7 +261,7 @@ def test_a_task_without_a_model_is_a_clear_error():
         exact_audit(pole)
     with pytest.raises(ConfigError, match="has no intervention 'SR9'"):
         exact_audit(LAKE, ["SR9"])
-    with pytest.raises(ConfigError, match="give a list of names"):
+    with pytest.raises(ConfigError, match="give a list or tuple of names"):
         exact_audit(LAKE, "SR1")
 
 

@@ -48,9 +48,9 @@ def test_wrong_command_lines_get_one_line(there, capfd, case):
 
 
 def snapshot(folder):
-    """Files but for stores, which are opened before some things are found wrong, and what Python keeps of modules."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path: path.stat().st_size for path in files if not {"runs", "__pycache__"} & set(path.parts)}
+    """Files, stores among them, but for what Python keeps of modules."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("case", bad_calls.CALLS, ids=lambda case: case.name)
@@ -74,7 +74,7 @@ def in_shell(line, folder):
     )
 
 
-QUICK = ("tasks <&-", "lava 2>/dev/full", "tasks >/dev/full", "head -1", "ascii:", "locked", "unloadable:")
+QUICK = ("tasks <&-", "lava 2>/dev/full", "tasks >/dev/full", "head -1", "ascii:", "locked", "unloadable:", "unguarded")
 
 
 @pytest.mark.parametrize(

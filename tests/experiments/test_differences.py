@@ -149,6 +149,13 @@ def test_who_broke_early_has_not_failed_less():
     assert found.told_apart == "yes"
 
 
+def test_a_row_without_broken_students_does_not_depend_on_those_of_another():
+    alone = {"a": [0.1, 0.2, 0.3, 0.15, 0.25], "b": [0.2, 0.7, 0.8, 0.9, 0.6]}
+    both = told(success=alone, training_failures={"a": [0.0] * 5, "b": broken([], 5, 0.0, np.inf)})
+    assert [d.told_apart for d in both] == ["no", "unknown"]
+    assert [d.depends for d in both] == [False, True]
+
+
 def test_broken_members_of_a_class_count_in_its_mean():
     class_ = (*(Value(1.0, 1.0, 1.0),) * 5, *(Value(None, 0.0, 1.0),) * 5)
     found = tell(A=[0.5, 0.6, 0.4] * 3, B=Sample((class_,) * 9))

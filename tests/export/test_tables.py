@@ -10,6 +10,7 @@ from cisr import Store
 from cisr.export.table_files import csv_of, export_tables, parquet_of
 from cisr.export.tables import DataTable, tables_of
 from cisr.view.contents import read
+from cisr.view.tables import csv_line
 
 NAMES = ("units", "students", "trials", "comparisons")
 
@@ -139,5 +140,14 @@ def test_the_store_is_never_written_over(trained):
     weights = trained.with_name(trained.name + ".weights")
     for out in (trained, weights, weights / "x"):
         before = sorted(trained.parent.rglob("*"))
-        assert "give another folder" in refused("export", trained, "csv", "--out", out)
+        assert "give another path" in refused("export", trained, "csv", "--out", out)
         assert sorted(trained.parent.rglob("*")) == before
+
+
+def test_no_name_is_a_formula_for_a_spreadsheet():
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "plain", "a=1", "'=1"]
+    table = DataTable(name="t", columns={"a": "text", "b": "number"}, rows=[{"a": name, "b": -1.5} for name in names])
+    found = list(csv.DictReader(io.StringIO(csv_of(table).decode(), newline="")))
+    assert [row["a"] for row in found] == [*("'" + name for name in names[:6]), *names[6:]]
+    assert {row["b"] for row in found} == {"-1.5"}
+    assert [csv_line([name, -1]) for name in names[:2]] == ["'=1+1,-1", "'+1,-1"]

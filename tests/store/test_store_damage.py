@@ -153,6 +153,20 @@ def told(capfd, *words):
     return stop.value.code, capfd.readouterr()
 
 
+def test_a_folder_in_the_place_of_weights_is_told_in_one_line(capfd, store):
+    (first, *_) = weights_of(store)
+    first.unlink()
+    first.mkdir()
+    (first / "x").write_text("somebody's")
+    with Store(store, read_only=True) as opened, pytest.raises(StoreError, match="are no plain file"):
+        for student in opened.transcripts():
+            opened.weights(student.name)
+    with pytest.raises(SystemExit) as end:
+        main(["check", str(store)])
+    assert end.value.code == 1 and "without these weights" in capfd.readouterr().out
+    assert (first / "x").exists()
+
+
 def test_a_whole_store_is_said_to_be_whole(capfd, patient, store):
     before = store.read_bytes()
     code, said = told(capfd, store)

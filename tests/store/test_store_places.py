@@ -5,7 +5,7 @@ import pickle
 import shutil
 import sqlite3
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,26 @@ def test_a_link_to_a_store_is_that_store(tmp_path):
         with pytest.raises(StoreError, match="in use by another process"):
             Store(link)
     assert names(tmp_path) == ["far", "link"] and names(tmp_path / "far") == ["s.sqlite", "s.sqlite.weights"]
+
+
+def test_a_store_made_for_what_is_refused_is_not_left_behind(tmp_path):
+    (tmp_path / "link").symlink_to("s")
+    for path in (tmp_path / "s", tmp_path / "link"):
+        with pytest.raises(ConfigError), Store(path) as store:
+            store.record({"task": "lake"})
+            raise ConfigError("refused")
+        assert names(tmp_path) == ["link"]
+
+
+@pytest.mark.parametrize("why", ["was there", "results", "no refusal"])
+def test_a_store_that_was_there_or_holds_something_stays(tmp_path, why):
+    if why == "was there":
+        Store(tmp_path / "s").close()
+    with suppress(ConfigError, KeyboardInterrupt), Store(tmp_path / "s") as store:
+        if why == "results":
+            train(store)
+        raise KeyboardInterrupt if why == "no refusal" else ConfigError("refused")
+    assert "s" in names(tmp_path)
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -12,6 +12,9 @@ import tiny
 
 import cisr
 from cisr import Appearance, Intervention, Place, Rewind, Switching, Task, Teaching, Threshold, Training
+from cisr.auditing.exact import exact_audit
+from cisr.curricula.space import Choice
+from cisr.experiments.bench.measure import bench
 
 
 class Call(NamedTuple):
@@ -121,6 +124,16 @@ def _calls() -> list[Call]:
     add("Schedule((1,))", lambda: cisr.Schedule((1,)), "give a list or tuple of names")
     add("Bandit('SR1')", lambda: cisr.Bandit("SR1"), "give a list or tuple of names")
     add("Bandit(())", lambda: cisr.Bandit(()), "give at least one")
+    for names in ("held", "", b"held", 5, None):
+        add(
+            f"task_elsewhere({names!r})", lambda n=names: cisr.task_elsewhere("arm", n), "give a list or tuple of names"
+        )
+    add("Choice('held')", lambda: Choice(name="first", options="held"), "give a list or tuple of names")
+    add("Patient('SR1')", lambda: cisr.Patient(interventions="SR1", thresholds=(), patience=1), "give a list or tuple")
+    add("exact_audit('SR1')", lambda: exact_audit(tiny.task, "SR1"), "give a list or tuple of names")
+    add("bench('compiled')", lambda: bench(tiny.task, backends="compiled"), "give a list or tuple of names")
+    for act in ("set_aside", "start_over"):
+        add(f"{act}('study')", lambda a=act: getattr(cisr.Store(None), a)("study"), "give a list or tuple of names")
     add("Threshold('1')", lambda: Threshold(min_return="1", max_violation=0), "give a finite number")
     add("Threshold(nan)", lambda: Threshold(min_return=0, max_violation=float("nan")), "give a finite number")
     add("Switching(text)", lambda: Switching(interventions="SR1", thresholds=()), "give a list or tuple of names")

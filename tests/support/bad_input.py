@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from cisr import Store
 
 BIG = "9" * 5000
+LONG = "x" * 300
 
 
 class CommandLine(NamedTuple):
@@ -69,12 +70,18 @@ MODULES: dict[str, str | bytes] = {
     "named.py": TASK + "task = dataclasses.replace(tiny.task, name='[/] lake [red]')\n",
     "actions.py": TASK + "import gymnasium\n"
     "def make(**options):\n    env = tiny.task.make_env(**options)\n"
-    "    env.action_space = gymnasium.spaces.Box(-1, 1, (2,))\n    return env\n"
+    "    env.action_space = gymnasium.spaces.Text(2)\n    return env\n"
     "task = dataclasses.replace(tiny.task, make_env=make)\n",
     "parts.py": TASK + "import gymnasium\n"
     "def make(**options):\n    env = tiny.fragile.make_env(**options)\n"
     "    env.action_space = gymnasium.spaces.Dict(a=gymnasium.spaces.Discrete(2))\n    return env\n"
     "task = dataclasses.replace(tiny.task, make_env=make, model=None)\n",
+    "unguarded.py": TASK + "from cisr import audit\n"
+    "def trigger(state):\n    return tiny.task.interventions[0].trigger(state)\n"
+    "first = dataclasses.replace(tiny.task.interventions[0], trigger=trigger)\n"
+    "task = dataclasses.replace(tiny.task, interventions=(first,), safe_evaluation=None,\n"
+    "    appearance=type(tiny.task.appearance)()).with_teaching(interventions=())\n"
+    "audit(task, budget=200)\n",
     "crashing.py": TASK + "import gymnasium, os\n\n"
     "class Crashing(gymnasium.Wrapper):\n"
     "    metadata = {'render_modes': ['rgb_array']}\n"
@@ -302,8 +309,8 @@ OUTPUTS = {
 
 KEPT = (
     "kept.sqlite", "link.json", "./folder/../kept.sqlite-wal", "kept.sqlite-shm", "kept.sqlite-JOURNAL",
-    "kept.sqlite.lock",
-    "kept.sqlite.weights/w-1.safetensors", "kept.sqlite.weights/new/x.npz", "link/x.onnx", "link.npz",
+    "kept.sqlite.lock", "kept.sqlite.weights/w-1.safetensors", "kept.sqlite.weights/new/x.npz",
+    "link/x.onnx", "link.npz",
 )  # fmt: skip
 """A store, its parts, and ways to them."""
 WRITERS = (
@@ -430,7 +437,7 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("compare", "axes:task", "SR1"): "index its last axis: state[..., 0]",
     ("train", "axes:task"): "index the last axis of the state",
     ("compare", "no_env:task", "SR1"): "made None",
-    ("compare", "actions:task", "SR1"): "students act in Discrete(n)",
+    ("compare", "actions:task", "SR1"): "students act in Discrete, MultiDiscrete",
     ("bench", "no_env:task"): "made None",
     ("audit", "parts:task"): "do not fit the action space Dict",
     ("audit", "tiny:task", "--intervention", "[/]"): "has no intervention '[/]'",
@@ -460,6 +467,12 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("report", "good.json"): "good.json",
     ("report", "gone.sqlite", "--task", "tiny:task"): "give --replay with it",
     ("watch", "gone.sqlite"): "gone.sqlite",
+    ("watch", LONG): "there can be none",
+    ("report", LONG): "there can be none",
+    ("ask", LONG): "name too long",
+    ("audit", "tiny:task", "--replay", LONG): "file name too long",
+    (*COMPARE, "--store", "kept.sqlite-wal"): "would be a part of the store",
+    (*COMPARE, "--store", "kept.sqlite.weights/s.sqlite"): "would be a part of the store",
     ("watch", "junk.sqlite"): "junk.sqlite",
     ("watch", "/dev/null"): "/dev/null",
     ("watch", "folder", "--host", ""): "give another --host",
@@ -483,9 +496,10 @@ SHELL_LINES = [
     ShellLine("PYTHONIOENCODING=ascii:strict $CISR train 'läva'", "cisr: There is no task 'l?va'", 2),
     ShellLine("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 $CISR audit tiny:task --out ä", "", 0),
     ShellLine("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 $CISR report ä", "cisr: ", 2),
-    ShellLine("$CISR train \"$(printf '\\377')\"", "cisr: There is no task", 2),
+    ShellLine("$CISR train \"$(printf '\\377')\"", "give a text in UTF-8", 2),
     ShellLine("$CISR compare locked:made SR1 --store s1", "cannot be sent to a worker process: TypeError", 2),
     ShellLine("$CISR compare unloadable:task SR1 --store s2", "cannot be loaded there: AssertionError: only", 2),
+    ShellLine("$CISR compare unguarded:task SR1 --store s8", "it is imported, and a worker process imports it", 2),
     ShellLine("$CISR compare unloadable.py:task SR1 --students 1 --store s3 --workers 0", "", 0),
     ShellLine("$CISR audit crashing:task --budget 2000 --out 'a b'", "", 1),
     ShellLine("$CISR train tiny:task --debug --rounds -1", "Traceback", 1),

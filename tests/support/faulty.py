@@ -89,6 +89,7 @@ def _spin() -> None:
 RAISES: dict[str, Callable[[], object]] = {
     "an error": lambda: _raise(RuntimeError("the ice broke")),
     "an endless message": lambda: _raise(ValueError("[/red]\n\x1b[31m\0" + "ice " * 5000)),
+    "half a character": lambda: _raise(ValueError("half \ud800 a letter")),
     "an error without words": lambda: _raise(UnspeakableError()),
     "the end of an iteration": lambda: _raise(StopIteration()),
     "the end of a generator": lambda: _raise(GeneratorExit()),

@@ -1,5 +1,6 @@
 """Processes come to an end: with their parent, by signals, and where an environment blocks, quits or keeps memory."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,13 +17,14 @@ from stores import cells, units_on_disk
 from cisr import Execution, Fixed, Store, compare
 from cisr.auditing import audit
 from cisr.cli import main
-from cisr.core.errors import NobodyFinished, TaskError
+from cisr.core.errors import ConfigError, NobodyFinished, TaskError
 from cisr.core.seeding import derive_seed
+from cisr.system.loading import check_not_loading, loading
 from cisr.testing import check_task
 from cisr.training import Batch, Checkpoint, Graduation, StudentSpec, TrainingSetup, default_observe
 from cisr.training.apart import play_apart
 from cisr.training.executors import InThisProcess, Processes
-from cisr.training.worker import Job
+from cisr.training.worker import Broken, Job, loaded
 
 SUPPORT = Path(__file__).parents[1] / "support"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -433,3 +435,43 @@ def test_a_worker_whose_environments_keep_memory_is_replaced_and_nothing_else_ch
         assert one.records == other.records
         for name, array in one.weights.items():
             np.testing.assert_array_equal(array, other.weights[name])
+
+
+STARTS = {
+    "an audit": "audit(tiny.task)",
+    "an audit here": "audit(tiny.task, n_workers=0)",
+    "training": "compare(tiny.task, {'SR1': Fixed('SR1')}, n_students=1, execution=tiny.HERE)",
+    "a study": "Study(tiny.task, execution=Execution(n_workers=1)).run()",
+    "a store": "Store('study.sqlite')",
+    "a process": "start_process('cisr.training.worker')",
+}
+
+
+@pytest.mark.parametrize("what", STARTS)
+def test_a_module_that_works_when_a_worker_imports_it_is_refused_by_name(tmp_path, monkeypatch, what):
+    """It would have a worker start, which imports it, and so on without an end."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    name = f"unguarded_{what.replace(' ', '_')}"
+    imports = "import tiny\nfrom cisr import *\nfrom cisr.training.process import start_process\n"
+    (tmp_path / f"{name}.py").write_text(f"{imports}{STARTS[what]}\ntask = 1\n")
+    found = loaded(f"c{name}\ntask\n.".encode())  # a pickle of what the module has under that name
+    assert isinstance(found, Broken) and found.users_fault
+    assert f"Module '{name}'" in found.message and 'if __name__ == "__main__":' in found.message
+    assert not (tmp_path / "study.sqlite").exists()
+
+
+def test_a_module_that_leaves_when_a_worker_imports_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaves_at_once.py").write_text("import sys\nsys.exit()\n")
+    assert "cannot be loaded there: SystemExit" in loaded(b"cleaves_at_once\ntask\n.").message
+
+
+def test_so_is_what_pythons_own_workers_import_and_all_else_may_start(monkeypatch):
+    check_not_loading()
+    with loading():
+        pass
+    check_not_loading()
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)  # as Python does
+    with pytest.raises(ConfigError, match="a worker process imports it"):
+        check_not_loading()

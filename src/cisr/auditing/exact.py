@@ -18,6 +18,7 @@ from cisr.auditing.reachability import succeeds
 from cisr.auditing.verdict import EventualSafety, LearningSafety, eventual_safety, learning_safety
 from cisr.cmdp.finite import judge, model_of, world_of
 from cisr.cmdp.induced import JudgedModel
+from cisr.core.checks import check_names
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import NONE
 from cisr.core.model import FiniteModel
@@ -80,8 +81,8 @@ def exact_audit(
     What is proven is proven of the model; `cisr.audit` also holds the model against the environment.
     `model` spares asking the task for its model a second time.
     """
-    if isinstance(interventions, str):
-        raise ConfigError(f"The interventions to audit are {interventions!r}: give a list of names.")
+    if interventions is not None:
+        check_names("The interventions to audit", interventions)
     names = task.intervention_names if interventions is None else tuple(interventions)
     chosen = [task.intervention(name) for name in dict.fromkeys((*(n for n in names if n != NONE.name), NONE.name))]
     model = model or model_of(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,7 +143,7 @@ def _replay(
 
 def _files(given: Sequence[Path]) -> list[Path]:
     """Those given, and those of folders."""
-    found = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    found = [file for path in given for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else [path])]
     if not found:
         raise ConfigError(f"Cannot play {', '.join(map(str, given))}: there is no file that ends in .json.")
     return [*dict.fromkeys(found)]

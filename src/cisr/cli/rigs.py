@@ -6,6 +6,7 @@ Each prints one line of JSON; `next` and `tell` read one from standard input. Er
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -168,7 +169,7 @@ def _task(path: Path, name: str | None, interventions: str | None, scale: option
 
 def _task_kept(path: Path, teaching: Mapping[str, Any] | None = None) -> Task:
     """The task of a store, from what it keeps."""
-    if not path.exists():
+    if not os.path.exists(path):
         raise ConfigError(f"There is no store {path}: make it with `cisr ask {path} --task TASK`.")
     with in_turn(path) as store, making_sense_of(store):
         settings = store.settings()
@@ -195,7 +196,7 @@ def _owner(trial: Any) -> str:
 
 
 def _trial(path: Path, said: dict[str, Any]) -> Trial:
-    if not path.exists():
+    if not os.path.exists(path):
         raise ConfigError(f"There is no store {path}: `cisr ask` makes it.")
     return Trial(path, said["trial"])
 

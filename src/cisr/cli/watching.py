@@ -57,7 +57,7 @@ def watch(
 
 
 def _server(store: Path, host: str, port: int | None, task: str | None) -> Server:
-    if not store.is_dir():
+    if not os.path.isdir(store):  # False also for what can be no path
         store = real_path(store)
         Store(store, read_only=True).close()  # complains about what is none
     site = Site(store, Replays(task))

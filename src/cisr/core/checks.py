@@ -120,10 +120,17 @@ def check_predicates(what: str, value: Any, of: str) -> None:
 
 def check_names(what: str, names: Any) -> None:
     """A tuple or list of texts; a single text is none."""
+    check_no_text(what, names)
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"{what} are {shown(names)}: give a list or tuple of names.")
     if not all(map(_is_written, names)):
         raise ConfigError(f"{what} are {shown(names)}: give names in UTF-8.")
+
+
+def check_no_text(what: str, names: Any) -> None:
+    """A single text, of which Python would make as many names as it has letters."""
+    if isinstance(names, str | bytes):
+        raise ConfigError(f"{what} are {shown(names)}: give a list or tuple of names, such as [{shown(names)}].")
 
 
 def _is_written(text: str) -> bool:

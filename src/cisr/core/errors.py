@@ -34,20 +34,25 @@ class NobodyFinished(CisrError):  # noqa: N818 (an error in name enough)
 
 
 def described(error: BaseException) -> str:
-    """What was raised and where, in one line; our own errors speak for themselves."""
+    """What was raised and where, in one line that can be written; our own errors speak for themselves."""
     if isinstance(error, CisrError):
-        return str(error)
+        return writable(str(error))
     frames = extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    return f"{type(error).__name__}: {' '.join(words_of(error).split())}{where}"
+    return writable(f"{type(error).__name__}: {' '.join(words_of(error).split())}{where}")
 
 
 def words_of(error: BaseException) -> str:
     """What an error says, if it can."""
     try:
-        return str(error)
+        return writable(str(error))
     except Exception:  # whoever wrote it may have made a mistake there, too
         return "(it cannot say what)"
+
+
+def writable(text: str) -> str:
+    """A text with its half characters, which no file, store or database takes, written out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

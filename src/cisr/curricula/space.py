@@ -38,7 +38,7 @@ class Choice:
     options: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        check_names(f"The options of '{self.name}'", self.options)
+        check_names(f"The options of parameter '{self.name}'", self.options)
         if not self.options or len(set(self.options)) != len(self.options):
             raise ConfigError(f"Parameter '{self.name}' offers {self.options}: give at least one option, each once.")
 

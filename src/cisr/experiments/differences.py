@@ -162,14 +162,12 @@ def against(measured: Measured, elsewhere: Measured) -> tuple[Difference, ...]:
 def differences(pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Test every pair, the rows of one table; the p-values are corrected for how many there are."""
     tests = [_tests(pair) for pair in pairs]
-    p_means, p_ranks = holm([test.mean.p for test in tests]), holm([test.rank.p for test in tests])
-    at_best = zip(holm([t.mean.smallest for t in tests]), holm([t.rank.smallest for t in tests]), strict=True)
+    means, ranked = [test.mean.p for test in tests], [test.rank.p for test in tests]
     found = []
-    for k, (pair, p_mean, p_rank, best) in enumerate(zip(pairs, p_means, p_ranks, at_best, strict=True)):
+    for k, (pair, p_mean, p_rank) in enumerate(zip(pairs, holm(means), holm(ranked), strict=True)):
         sides = (pair.sample, pair.other_sample)
-        beside = [test.rank.p for test in tests]
-        beside[k] = least_chance(*(len(side.units) for side in sides))
-        least = holm(beside)[k]
+        least = _beside(ranked, k, least_chance(*(len(side.units) for side in sides)))
+        smallest = _beside(means, k, tests[k].mean.smallest), _beside(ranked, k, tests[k].rank.smallest)
         assert least is not None
         found.append(
             Difference(
@@ -184,11 +182,16 @@ def differences(pairs: Sequence[Pair]) -> tuple[Difference, ...]:
                 high=tests[k].high,
                 p_mean=p_mean,
                 p_rank=p_rank,
-                depends=_answer(p_mean, p_rank) != _answer(*best),
+                depends=_answer(p_mean, p_rank) != _answer(*smallest),
                 least=least,
             )
         )
     return tuple(found)
+
+
+def _beside(p_values: Sequence[float | None], k: int, p: float | None) -> float | None:
+    """What the k-th would be corrected to if it were p."""
+    return holm([*p_values[:k], p, *p_values[k + 1 :]])[k]
 
 
 def _answer(p_mean: float | None, p_rank: float | None) -> str:
@@ -230,7 +233,8 @@ def _bounds(pair: Pair) -> tuple[float, float]:
     from each other."""
     units = (*pair.sample.units, *pair.other_sample.units)
     ends = [end for unit in units for value in unit for end in value[1:] if math.isfinite(end)] or [0.0]
-    return 2 * min(ends) - max(ends), 2 * max(ends) - min(ends)
+    beyond = max(ends) - min(ends) or 1.0
+    return min(ends) - beyond, max(ends) + beyond
 
 
 def _over(ways: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Chance:

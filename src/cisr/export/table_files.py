@@ -13,6 +13,7 @@ from cisr.store.meaning import making_sense_of
 from cisr.store.place import real_path
 from cisr.system.files import writing_together
 from cisr.view.contents import read
+from cisr.view.tables import no_formula
 
 if installed("pyarrow"):
     import pyarrow.parquet
@@ -43,7 +44,7 @@ def csv_of(table: DataTable) -> bytes:
 
 def _csv_cell(cell: Cell) -> str:
     if isinstance(cell, str):
-        return '"' + cell.replace('"', '""') + '"'
+        return '"' + no_formula(cell).replace('"', '""') + '"'
     if isinstance(cell, bool):
         return "true" if cell else "false"
     return "" if cell is None else repr(cell)

@@ -17,22 +17,22 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cisr.core.errors import StoreError
+from cisr.core.checks import check_no_text
+from cisr.core.errors import CisrError, StoreError
 from cisr.store.changes import differences
 from cisr.store.checksums import DamagedStore
 from cisr.store.database import Database, StoreInUse
 from cisr.store.findings import KeepsFindings, StoredTrial
 from cisr.store.nonsense import nonsense
-from cisr.store.place import real_path
+from cisr.store.place import check_may_write, real_path
 from cisr.store.register import KeepsStudents
 from cisr.store.rows import as_json, owner_of
 from cisr.store.schema import EARLIER_NAMES, EARLIER_STUDENTS
 from cisr.store.weights import Weights, file_name
-from cisr.system.store_parts import store_of
 
 __all__ = ["Store", "StoredTrial", "opened", "owner_of"]
 
@@ -48,12 +48,8 @@ class Store(KeepsStudents, KeepsFindings):
     def __init__(self, path: Path | str | None, *, read_only: bool = False, trusting: bool = False) -> None:
         self.path = None if path is None else real_path(path)
         self.read_only = read_only
-        if (
-            self.path is not None
-            and not read_only
-            and (owner := store_of(self.path)) not in (None, self.path.resolve())
-        ):
-            raise StoreError(f"A store cannot be {path}: it would be a part of the store {owner}; give another path.")
+        if self.path is not None and not read_only:
+            check_may_write(self.path)
         self._weights = Weights(self.path)
         self._db = Database(self.path, read_only=read_only, trusting=trusting)
         try:
@@ -71,7 +67,11 @@ class Store(KeepsStudents, KeepsFindings):
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """A store that was made for what was then refused is not left behind."""
+        if isinstance(error, CisrError) and self._db.made:
+            with suppress(CisrError):  # the first error is the one to tell
+                self._db.unwanted = not self.has_results() and not any(t.error for t in self.transcripts())
         self.close()
 
     def close(self) -> None:
@@ -144,6 +144,7 @@ class Store(KeepsStudents, KeepsFindings):
     def start_over(self, batches: Collection[str]) -> None:
         """Forget all that students have done in these batches: they are taught again from their first unit, in the same
         places, and so to the same numbers."""
+        check_no_text("The batches", batches)
         undone = {"deployment": None, "error": None, "failures_when_broken": None}
         with self._db.transaction():
             for batch in batches:
@@ -160,6 +161,7 @@ class Store(KeepsStudents, KeepsFindings):
 
         That store is a copy of the whole, made and complete before anything is taken out of this one.
         """
+        check_no_text("The runs to set aside", runs)
         if not any(self.has_results(run) for run in runs):
             self._take_out(runs)
             return None

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ class Database:
         self._read_only = read_only
         self.format_found = FORMAT
         """That of the file, before it was migrated."""
+        self.made = False
+        """Whether there was none before."""
+        self.unwanted = False
+        """Whether its file is to go when it is closed."""
         self._held = ExitStack()  # the lock and the connection, to let go in the opposite order
         with self.guard("read" if read_only else "write"):
             try:
@@ -150,6 +154,8 @@ class Database:
             raise StoreInUse(f"{self} is in use by another process: wait for it, or give another path.")
         self._held.callback(lock.release)
         check_no_journal(path)
+        self.made = not path.exists()
+        self._held.callback(self._remove_if_unwanted, path)
         self._connect(str(path.absolute()))
         self._file = os.stat(path)
         found = self._format()
@@ -265,6 +271,12 @@ class Database:
                 f"{self} was removed or replaced while it was in use, and nothing more is written to it: put it back, "
                 f"or give another path."
             )
+
+    def _remove_if_unwanted(self, path: Path) -> None:
+        """After the connection is closed and before others may have the file."""
+        with suppress(OSError):  # then it stays, and does no harm
+            if self.unwanted and os.path.samestat(os.stat(path), self._file):
+                path.unlink()
 
     def damaged(self, what: str) -> DamagedStore:
         return DamagedStore(self, self._path, what)

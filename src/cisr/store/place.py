@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from cisr.core.errors import StoreError
+from cisr.system.loading import check_not_loading
+from cisr.system.store_parts import store_of
 
 try:
     import fcntl
@@ -39,6 +41,14 @@ def real_path(path: Path | str) -> Path:
     if not usable:
         raise StoreError(f"There is no store {given!r}, and there can be none: it is no plain file.")
     return found
+
+
+def check_may_write(path: Path) -> None:
+    """Refuse what another store keeps beside it, and modules that write a store when a worker imports them."""
+    check_not_loading()
+    owner = store_of(path)
+    if owner not in (None, path.resolve()):
+        raise StoreError(f"A store cannot be {path}: it would be a part of the store {owner}; give another path.")
 
 
 def beside(path: Path, suffix: str) -> Path:

@@ -120,9 +120,10 @@ class Weights:
             return None
         except OSError as error:
             raise StoreError(self._wrong(name, f"cannot be read ({error.strerror})")) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StoreError(self._wrong(name, "are no plain file"))
         with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise StoreError(self._wrong(name, "are no plain file"))
             return file.read()
 
     def _wrong(self, name: str, what: str) -> str:

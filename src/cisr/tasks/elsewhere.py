@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cisr.core.checks import check_kind
+from cisr.core.checks import check_names
 from cisr.core.errors import ConfigError
 from cisr.core.intervention import Array, Intervention, Rewind, ToStart
 from cisr.core.task import Move, Task
@@ -20,7 +20,7 @@ def task_elsewhere(name: str, interventions: Sequence[str], *, n_units: int = 10
     >>> task_elsewhere("arm", ["held", "slow", "alone"], n_units=6, n_rounds=12).choices
     ('held', 'slow', 'alone')
     """
-    check_kind("The interventions", interventions, (tuple, list), "a list or tuple of names")
+    check_names("The interventions of a task", interventions)
     return Task(
         name=name,
         make_env=_nowhere,

@@ -23,6 +23,7 @@ from cisr.core.libraries import GYMNASIUM
 from cisr.core.task import Task, place_tabular, read_tabular
 from cisr.core.timed import Timed, looked_at_by
 from cisr.system.interrupts import users_errors
+from cisr.system.loading import check_not_loading
 from cisr.training.process import LOOK_EVERY, NOT_STARTED, Child, cannot_start
 from cisr.training.registrations import registrations
 from cisr.training.watch import STEP_TIMEOUT, Alarm, SharedWatch, check_step_timeout, too_slow
@@ -84,6 +85,7 @@ def play_apart(
     Errors of ours are raised here as they were there; `Unanswered` is raised for an environment that takes too long or
     ends its process, and TaskError for all else that was raised.
     """
+    check_not_loading()
     limit = check_step_timeout(step_timeout)
     if n_workers == 0:
         return _play_here(play, task, arguments, limit, listen)

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from cisr.core.callback import Callback, ignore
 from cisr.core.checks import check_whole
 from cisr.students.config import StudentConfig
+from cisr.system.loading import check_not_loading
 from cisr.training.executors import Executor, InThisProcess, Processes
 from cisr.training.ray_cluster import Ray, RayWorkers
 from cisr.training.records import (
@@ -116,6 +117,7 @@ class Classroom:
         step_timeout: float = STEP_TIMEOUT,
         callback: Callback = ignore,
     ) -> None:
+        check_not_loading()
         check_workers(n_workers)
         step_timeout = check_step_timeout(step_timeout)
         self.setup = setup

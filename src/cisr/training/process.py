@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cisr.core.errors import CisrError
+from cisr.system.loading import check_not_loading
 from cisr.training.watch import SharedWatch, shared_page
 from cisr.training.worker import pickles, receive, send
 
@@ -60,6 +61,7 @@ def start_process(module: str, *, page: int | None = None, **environment: str) -
 
     Where it cannot import what it needs it says so in one line and exits with NOT_STARTED.
     """
+    check_not_loading()
     search_path = os.pathsep.join(path or os.getcwd() for path in sys.path)
     argument = "" if page is None else page
     program = PROGRAM.format(parent=os.getpid(), not_started=NOT_STARTED, module=module, argument=argument)

@@ -25,6 +25,7 @@ import cloudpickle
 
 from cisr.core.errors import CisrError, ConfigError, described, is_out_of_memory
 from cisr.students.config import StudentConfig
+from cisr.system.loading import loading
 from cisr.training.records import Batch, Checkpoint, Event, TrainingSetup
 from cisr.training.registrations import Registrations, registrations
 from cisr.training.watch import NO_WATCH, SharedWatch, Watch
@@ -136,7 +137,8 @@ def receive(stream: Stream) -> Iterator[Any]:
     for data in pickles(stream):
         message = loaded(data)
         if isinstance(message, Registrations):
-            message.register()
+            with loading():
+                message.register()
         else:
             yield message
 
@@ -153,8 +155,11 @@ def pickles(stream: Stream) -> Iterator[bytes]:
 
 def loaded(data: bytes) -> Any:
     try:
-        return pickle.loads(data)
-    except Exception as error:  # the user's own classes may do anything when they are loaded
+        with loading():
+            return pickle.loads(data)
+    except CisrError as error:  # it says what to do
+        return Broken(str(error), True, traceback.format_exc())
+    except (Exception, SystemExit) as error:  # the user's own classes may do anything when they are loaded
         what = "What was sent to a worker process cannot be loaded there"
         said = f"{what}: {described(error)}. Mend it, or train in this process: --workers 0."
         return Broken(said, True, traceback.format_exc())

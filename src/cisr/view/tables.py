@@ -52,8 +52,13 @@ def latex(text: str) -> str:
 def csv_line(values: Sequence[object]) -> str:
     """None, which is unknown, is left empty."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
+    csv.writer(line, lineterminator="").writerow(no_formula(v) if isinstance(v, str) else v for v in values)
     return line.getvalue()
+
+
+def no_formula(text: str) -> str:
+    """Spreadsheets compute what begins so, and a name may come from anywhere: with a ' before it, it stays a text."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
 @dataclass(frozen=True, kw_only=True)

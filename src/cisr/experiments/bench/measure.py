@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from cisr.core.checks import MOST_STUDENTS, check_kind, check_whole
+from cisr.core.checks import MOST_STUDENTS, check_kind, check_names, check_whole
 from cisr.core.errors import ConfigError
 from cisr.core.libraries import GYMNASIUM, installed
 from cisr.core.seeding import check_seed, derive_seed
@@ -85,6 +85,7 @@ def bench(
 
 
 def _check(backends: Sequence[str], repetitions: int, seconds: float, students: int | None, cores: int | None) -> None:
+    check_names("The backends to measure", backends)
     for name in backends:
         if name not in BACKENDS:
             raise ConfigError(f"There is no backend '{name}' to measure: choose from {', '.join(BACKENDS)}.")
