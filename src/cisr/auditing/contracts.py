@@ -79,9 +79,9 @@ def check_task(
 
     States are collected in about `n_steps` of random play without an intervention, and starts and moves as training
     meets them (`cisr.auditing.excursions`), more where the task has a model. Then:
-    - all functions that verdicts rest on are pure (`cisr.auditing.interrogation`): they give the same answers to the same
-      questions, about all states of a model and about numbers of every type that occurs, one by one, in any batch and
-      order, now and later, and leave what they are shown as it was;
+    - all functions that verdicts rest on are pure (`cisr.auditing.interrogation`): they give the same answers to the
+      same questions, about all states of a model and about numbers of every type that occurs, one by one, in any batch
+      and order, now and later, and leave what they are shown as it was;
     - the model, where there is one, has all starts and moves that were met, about as often as they were met, and what
       interventions did in play is what the model says of them (`cisr.auditing.following`);
     - the JAX environment, where there is one, shows and takes what the environment does, its rescues come when they
