@@ -139,27 +139,36 @@ def lander_ours() -> Iterator[Row]:
         yield f"{k}", *at, pm(row["success"], 3), *box2d, f"{row['training_failures']['mean']:g}"
 
 
-@table(
+ATTACKED = (
     "intervention",
-    "training of 24 students to fail",
+    "while students were trained to fail",
     "random",
     "sticky",
     "trained",
     "at most, per episode",
-    "on Gymnasium, each attacker",
 )
+
+
+@table(*ATTACKED, "on Gymnasium, each attacker")
 def lander_compiled_attacks() -> Iterator[Row]:
     for verdict in load("lunar-lander-audit")["interventions"]:
         if (attacked := verdict["falsification"]) and verdict["counts"]:
-            searched = attacked["searches"]
-            training = attacked["training"]
-            played = (f"{one['failures']:,} of {one['episodes']:,}" for one in searched)
-            most = max(one["upper_bound"] for one in searched)
             on_box2d = {f"{one['failures']} of {one['episodes']}" for one in attacked["attacks"]}
-            yield (
-                verdict["name"],
-                f"{training['failures']} failures in {training['steps'] / 1e6:.0f} million steps",
-                *played,
-                number(at_most(most, 5), 5),
-                " / ".join(sorted(on_box2d)) or NONE,
-            )
+            yield (*_attacked(verdict), " / ".join(sorted(on_box2d)) or NONE)
+
+
+@table(*ATTACKED, "steps of the three attackers")
+def lander_long_attacks() -> Iterator[Row]:
+    for name in ("funnel", "chimney"):
+        verdict = load(f"lunar-lander-attacks-{name}")["interventions"][0]
+        yield *_attacked(verdict), f"{sum(one['steps'] for one in verdict['falsification']['searches']):,}"
+
+
+def _attacked(verdict: dict[str, Any]) -> Row:
+    """Attacks in the JAX environment."""
+    searched, training = verdict["falsification"]["searches"], verdict["falsification"]["training"]
+    steps = f"{training['steps'] / 1e6:.0f} million steps of {training['students']} students"
+    played = (f"{one['failures']:,} of {one['episodes']:,}" for one in searched)
+    most = max(one["upper_bound"] for one in searched)
+    digits = 5 if most > 1e-5 else 7
+    return verdict["name"], f"{training['failures']} in {steps}", *played, number(at_most(most, digits), digits)
