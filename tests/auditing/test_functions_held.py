@@ -8,7 +8,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
-from fragile import fragile_task, judged
+from fragile import HONEST, WAYS, fragile_task, judged
 
 from cisr import Drive, InducedCMDP, Intervention, Override, Place, Rewind, Task, get_task
 from cisr.auditing import quick_audit
@@ -365,6 +365,6 @@ def test_a_state_that_read_state_cannot_tell_is_the_models_fault():
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_certificates_hold_in_play_and_honest_ones_are_given():
     """A small part of `benchmarks/certificates.py`."""
-    for number in range(24):
-        seen = judged(fragile_task(np.random.default_rng([2, number])), number, n_steps=1_000)
+    for number, way in enumerate([*WAYS, *[HONEST] * 6]):
+        seen = judged(fragile_task(np.random.default_rng([2, number]), way), number, n_steps=1_000)
         assert not seen.contradicted and not seen.accused, (number, seen)

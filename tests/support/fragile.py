@@ -267,7 +267,8 @@ def fragile_task(rng, way=None):
 
 @dataclass
 class Judged:
-    case: Fragile
+    honest: bool
+    safe: bool | None
     certified: bool
     named: tuple[str, ...]
     """What the audit says of promises."""
@@ -276,19 +277,19 @@ class Judged:
 
     @property
     def contradicted(self):
-        return self.certified and (self.failures > 0 or self.case.safe is False)
+        return self.certified and (self.failures > 0 or self.safe is False)
 
     @property
     def accused(self):
         """Although it is honest."""
-        return self.case.way == HONEST and (bool(self.named) or (self.case.safe is True and not self.certified))
+        return self.honest and (bool(self.named) or (self.safe is True and not self.certified))
 
 
 def judged(case, seed, n_steps=4_000):
     report = quick_audit(case.task)
     certified = report["I"].status == "certified"
     failures = sum(play(case.task, n_envs, n_steps // 2, seed) for n_envs in (1, 4)) if certified else 0
-    return Judged(case, certified, tuple(map(str, report.broken)), failures)
+    return Judged(case.way == HONEST, case.safe, certified, tuple(map(str, report.broken)), failures)
 
 
 def play(task, n_envs, n_steps, seed):
