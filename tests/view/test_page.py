@@ -199,7 +199,9 @@ def test_trials_of_candidates_are_told_apart_from_training(tmp_path, written):
     result = Study(several, teaching=teaching, store=tmp_path / "s", execution=tiny.HERE).run()
     units = [unit for t in result.transcripts for unit in t.units]
     trained, tried = sum(u.steps for u in units), sum(u.evaluation.steps for u in units if u.evaluation)
-    words = f"in {trained:,} steps of training and {tried:,} steps of trials of their last policies under HR."
+    words = (
+        f"in {trained:,} steps of training; 0 more in {tried:,} steps of trials of their last policies under HR (M_0)."
+    )
     assert tried > 0 and words in said(write_page(tmp_path / "s").read_text())
     assert "steps of training." in said(written)
 

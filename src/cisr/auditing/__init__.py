@@ -9,6 +9,14 @@
 May import the store and below; knows nothing of experiments and of how verdicts are shown.
 """
 
-from cisr.auditing.report import AuditReport, Verdict, audit, quick_audit
+from typing import TYPE_CHECKING
 
-__all__ = ["AuditReport", "Verdict", "audit", "quick_audit"]
+from cisr.core.libraries import late
+
+if TYPE_CHECKING:
+    from cisr.auditing.report import AuditReport, Verdict, audit, quick_audit, quick_audit_for
+else:
+    _names = ("AuditReport", "Verdict", "audit", "quick_audit", "quick_audit_for")
+    __getattr__ = late(__name__, dict.fromkeys(_names, "cisr.auditing.report"))
+
+__all__ = ["AuditReport", "Verdict", "audit", "quick_audit", "quick_audit_for"]

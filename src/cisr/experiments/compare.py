@@ -69,10 +69,10 @@ def compare(
     students = register(task, curricula, n_students, seed, name)
     rehearse_setup(setup, execution)
     with opened(store) as kept:
-        settled = settle(setup, kept, execution, audited=audited, callback=callback)
-        setup = settled.setup
         if fresh:
             set_aside(kept, name, setup)
+        settled = settle(setup, kept, execution, audited=audited, callback=callback)
+        setup = settled.setup
         batching = begin(kept, name, setup, deployed(setup, seed), execution)
         settled.keep_audit(kept)
         if known := held_against(kept.audit(), kept.transcripts()):

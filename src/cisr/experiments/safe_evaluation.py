@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from cisr.auditing.report import quick_audit_for
+from cisr import auditing
 from cisr.core.callback import Callback, ProgressEvent, ignore
 from cisr.core.errors import CisrError, ConfigError
 from cisr.core.intervention import NONE
 from cisr.core.task import Task
 from cisr.store import Store
+from cisr.store.runs import may_hold
 from cisr.students.config import Population, StudentConfig
 from cisr.students.kinds import students_of
 from cisr.training import Execution, TrainingSetup
@@ -56,10 +57,10 @@ def settle(
     a finite one; with `audited` a quick audit is made of any task. Of others nothing is known: M_0 is what they say.
     """
     m0 = _needed(setup)
-    if setup.backend == "elsewhere" or (m0 is None and not audited):
+    if setup.backend == "elsewhere" or (m0 is None and not audited) or not may_hold(store, setup):
         return Settled(setup)
     try:
-        known = quick_audit_for(setup.task, store, callback, attacks=audited, **execution.processes)
+        known = auditing.quick_audit_for(setup.task, store, callback, attacks=audited, **execution.processes)
     except CisrError as error:  # its students will say so
         log.debug("The task could not be audited: %s", error)
         return Settled(setup)
@@ -71,7 +72,7 @@ def settle(
 
 def _with_m0(setup: TrainingSetup, m0: str | None, verdicts: Mapping[str, Any]) -> tuple[Any, ...]:
     """The setup, and what is to be said of its M_0."""
-    if m0 is None:
+    if m0 is None or m0 not in verdicts:
         return (setup,)
     if verdicts[m0]["status"] != "refuted":
         return (setup, *_hopeless(verdicts[m0]))

@@ -157,9 +157,9 @@ class Study(HandsOutTrials):
         `audited` makes a quick audit of the task where the store holds none; the callback hears of it.
         """
         rehearse_setup(self.setup, self._execution)
+        self._set_aside(store, self._asked_for)
         settled = settle(self._asked_for, store, self._execution, audited=audited, callback=callback)
         self.setup, self.said = settled.setup, settled.said
-        self._set_aside(store, self.setup)
         told = sum(trial.told for trial in store.trials(self.name))
         self._check_budget(store, told, "another store, or set the old results aside with --fresh")
         run = self._definition(deployed(self.setup, self.seed)) | {"score": fingerprint(self.score).content}

@@ -60,6 +60,11 @@ def begin(
     return Batching(**store.settings()["batching"])
 
 
+def may_hold(store: Store, setup: TrainingSetup) -> bool:
+    """Whether results of this setup may go into the store: it has none of another task. `begin` says why not."""
+    return not store.has_results() or store.agrees(_with_environment(store, identity(setup)[0]))
+
+
 PLANNED = "planned students"
 M0 = "safe evaluation"
 """What a run calls the M_0 that stands in for its task's."""
