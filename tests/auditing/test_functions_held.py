@@ -365,6 +365,6 @@ def test_a_state_that_read_state_cannot_tell_is_the_models_fault():
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_certificates_hold_in_play_and_honest_ones_are_given():
     """A small part of `benchmarks/certificates.py`."""
-    for number, way in enumerate([*WAYS, *[HONEST] * 6]):
+    for number, way in enumerate([*WAYS, *[HONEST] * 3]):
         seen = judged(fragile_task(np.random.default_rng([2, number]), way), number, n_steps=1_000)
         assert not seen.contradicted and not seen.accused, (number, seen)
