@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cisr.core.checks import check_no_text
-from cisr.core.errors import CisrError, StoreError
+from cisr.core.errors import CisrError, ConfigError, StoreError
 from cisr.store.changes import differences
 from cisr.store.checksums import DamagedStore
 from cisr.store.database import Database, StoreInUse
@@ -68,10 +68,12 @@ class Store(KeepsStudents, KeepsFindings):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """A store that was made for what was then refused is not left behind."""
+        """A store that was made for what was then refused is not left behind; one whose students had begun stays."""
         if isinstance(error, CisrError) and self._db.made:
             with suppress(CisrError):  # the first error is the one to tell
-                self._db.unwanted = not self.has_results() and not any(t.error for t in self.transcripts())
+                students = self.transcripts()
+                began = self.has_results() or any(t.error for t in students)
+                self._db.unwanted = not began and (isinstance(error, ConfigError) or not students)
         self.close()
 
     def close(self) -> None:
