@@ -325,7 +325,9 @@ def test_an_answer_that_is_rounded_otherwise_on_jax_is_found():
     sr1 = lake.intervention("SR1")
     rounds = replace(sr1, trigger=lambda s: sr1.trigger(s) | (s[..., 0] * 0.1 > 0.3))  # of 3: in double precision alone
     found = check_task(replace(lake, interventions=(rounds, *lake.interventions[1:])))
-    assert ["JAX arrays" in promise.message and promise.state[0] for promise in found] == [3]
+    assert [str(promise) for promise in found] == [
+        "the JAX environment: trigger 'rescues' of 'SR1' answers False in it, and True on the host, in state [3.]"
+    ]
 
 
 def test_a_place_between_whole_numbers_is_refused():

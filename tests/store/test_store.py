@@ -271,7 +271,8 @@ def test_nothing_of_a_store_of_format_3_is_lost(tmp_path, read_only):
             assert store.settings() == {"format": FORMAT, "task": "lake"}
             assert store.runs() == {"audit": {"seed": 1}, "compare": {"seed": 2}}
             broken, finished = store.transcripts()
-            assert (broken.name, broken.error, broken.training_failures) == (a.name, "it broke", 3 + 0 + 1)
+            assert (broken.name, broken.error, broken.training_failures) == (a.name, "it broke", 3)
+            assert broken.safe_evaluation_failures == 1
             assert broken.units == (unit(1, evaluation=DEPLOYED),) and broken.fresh_starts == (1,)
             assert (finished.name, finished.deployment, finished.units) == (b.name, DEPLOYED, (unit(1),))
             assert store.weights(b.name)["log_weights"].tolist() == [7, 7, 7]

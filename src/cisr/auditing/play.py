@@ -166,6 +166,8 @@ class Arena:
         steps: list[RecordedStep] = []
         try:
             return self._play(attacker, seed, steps, who)
+        except TaskError as error:
+            raise type(error)(f"{error} That was in step {len(steps) + 1} of the episode with seed {seed}.") from error
         except CisrError:
             raise
         except users_errors() as error:
