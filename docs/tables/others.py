@@ -196,3 +196,11 @@ def sb3_students() -> Iterator[Row]:
     for row in (first[0], longer[0], *first[1:]):
         learned = pm(row["success"], 3), _bounds(row["success"]), share(row["failed_to_learn"])
         yield row["curriculum"], *learned, pm(row["return"], 2), pm(row["training_failures"], 0), pm(row["rescues"], 0)
+
+
+@table("the spoilt function", "tasks", "a promise named", "certified", "contradicted by play")
+def certificates() -> Iterator[Row]:
+    run = load("certificates")
+    for way, found in {**run["ways"], "all": run["all"]}.items():
+        counts = (found[name] for name in ("tasks", "promises named", "certified", "contradicted"))
+        yield "none, all are honest" if way == "honest" else way, *(f"{count:,}" for count in counts)
