@@ -337,7 +337,7 @@ class GlobalLuck(Lottery):
 
 def test_randomness_of_the_whole_process_follows_from_no_seed():
     promise = the_one(check_task(replace(brink(), make_env=lambda **_: GlobalLuck())))
-    assert promise.what == "the environment" and "does not keep to its seed: again from" in promise.message
+    assert promise.what == "the environment" and "does not keep to its seed: begun twice from" in promise.message
     assert "after move 1: call super().reset(seed=seed)" in promise.message and promise.state is not None
 
 
@@ -347,7 +347,7 @@ def test_a_start_that_ignores_its_seed_is_named_and_no_certificate_is_withdrawn_
             return super().reset()
 
     task = replace(brink(), make_env=lambda **_: Anywhere())
-    assert "again from" in the_one(check_task(task)).message
+    assert "begun twice from" in the_one(check_task(task)).message
     report = quick_audit(task)
     assert not report.broken and any("does not keep to its seed" in note for note in report.notes)
 

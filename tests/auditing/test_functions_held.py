@@ -370,3 +370,92 @@ def test_certificates_hold_in_play_and_honest_ones_are_given():
     for number, way in enumerate([*WAYS, *[HONEST] * 3]):
         seen = judged(fragile_task(np.random.default_rng([2, number]), way), number, n_steps=1_000)
         assert not seen.contradicted and not seen.accused, (number, seen)
+
+
+class Watch:
+    def __init__(self):
+        self.clock = time.time
+
+    def late(self, s):
+        return near(s) & (self.clock() < BEGUN + 1_000)
+
+
+def late_by_default(s, clock=time.time):
+    return near(s) & (clock() < BEGUN + 1_000)
+
+
+BEGUN = time.time()
+HOUR = time.localtime().tm_hour
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        Watch().late,
+        late_by_default,
+        lambda s: near(s) & (time.clock_gettime(time.CLOCK_REALTIME) < BEGUN + 1_000),
+        lambda s: near(s) & (time.strftime("%H") != f"{(HOUR + 5) % 24:02}"),
+    ],
+    ids=["kept by an object", "by default", "clock_gettime", "an hour of the day"],
+)
+def test_clocks_are_found_however_they_are_read(trigger):
+    assert "later and True in one batch" in told(ledge(trigger, Rewind(1)), VETO)
+
+
+def test_where_a_place_leads_is_asked_exactly_beside_a_large_number():
+    far_up, calls = replace(model(), states=np.column_stack([np.arange(EDGE + 1.0), np.full(EDGE + 1, 5e4)])), [0]
+
+    def sometimes(state, history, u):
+        calls[0] += 1
+        return np.array([1.0 if calls[0] % 500 else 2.0, 5e4])
+
+    task = ledge(near, Place(sometimes), model=lambda: far_up, read_state=lambda env: np.array([env.unwrapped.x, 5e4]))
+    assert "the answer must follow from the state alone" in told(task, "reset of 'I'")
+
+
+def test_rewards_of_a_model_are_numbers_as_play_has_them():
+    assert replace(model(), reward=np.zeros(2 * (EDGE + 1), np.uint8)).reward.dtype == float
+
+
+def test_functions_are_asked_about_actions_as_models_number_them():
+    class Bytes(Ledge):
+        action_space = gymnasium.spaces.Discrete(2, dtype=np.uint8)
+
+    task = ledge(lambda s, a: near(s) & (a - 1 == 0), Override(lambda s, a: 0 * a), make_env=lambda **_: Bytes())
+    never_left = replace(task.interventions[0], trigger=lambda s, a: a - 1 < 0, reset=Override(lambda s, a: 0 * a + 1))
+    assert quick_audit(task)["I"].status == "certified"
+    env = InducedCMDP(replace(task, interventions=(never_left,)), "I")
+    env.reset()
+    assert env.step(0)[-1]["intervention"] == "I"
+
+
+def test_a_function_may_answer_with_a_buffer_of_its_own():
+    kept = np.zeros(100_000, bool)
+
+    def buffered(s):
+        answer = kept[: s[..., 0].size].reshape(s[..., 0].shape)
+        np.equal(s[..., 0], EDGE - 1, out=answer)
+        return answer
+
+    assert quick_audit(ledge(buffered, Rewind(1)))["I"].status == "certified"
+
+
+def test_environments_that_share_something_are_found():
+    class Crumbling(Ledge):
+        """A place that any environment of the process has left upwards gives way to the next one that comes."""
+
+        trodden = set()  # noqa: RUF012 (the mistake)
+
+        def reset(self, **how):
+            self.trodden.clear()
+            return super().reset(**how)
+
+        def step(self, action):
+            before = self.x
+            answer = super().step(action)
+            if any(x == self.x and who != id(self) for x, who in self.trodden):
+                self.x = EDGE
+            self.trodden.add((before, id(self)))
+            return (self.x, *answer[1:])
+
+    assert quick_audit(ledge(near, Rewind(1), make_env=lambda **_: Crumbling()))["I"].status != "certified"

@@ -4,12 +4,16 @@ late or only after a rescue earn no certificate."""
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import gymnasium
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from cisr import Drive, Intervention, Override, Place, Rewind, ToStart
+from cisr import Drive, Intervention, Override, Place, Rewind, Task, ToStart
 from cisr.auditing import quick_audit
+from cisr.core.model import FiniteModel
 from cisr.core.task import Move
+from cisr.students.networks import ObservationSpec
 from cisr.tasks.frozen_lake import lake_task
 from cisr.tasks.frozen_lake.jax_env import LakeJaxEnv
 from cisr.tasks.frozen_lake.lake import Lake
@@ -181,3 +185,98 @@ def test_the_certificate_is_withdrawn():
     report = quick_audit(task(Late, "rewind"))
     assert report["rewind"].status == "not audited" and report.exact is None
     assert quick_audit(task(MarkedLake, "rewind"))["rewind"].status == "certified"
+
+
+END, BRAKE, ACTIONS = 12, 40, 64
+
+
+class Walk(gymnasium.Env):
+    """From 5 towards 0 by even actions, towards the end by odd ones."""
+
+    action_space = gymnasium.spaces.Discrete(ACTIONS)
+    observation_space = gymnasium.spaces.Discrete(END + 1)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = 5
+        return self.x, {}
+
+    def step(self, action):
+        self.x = max(self.x + 2 * (int(action) % 2) - 1, 0)
+        return self.x, 0.0, self.x == END, False, {}
+
+
+class JaxWalk:
+    """The same, but that one action leads on from the last place before the end, where random play seldom takes it."""
+
+    observation, n_actions, table = ObservationSpec((), END + 1), ACTIONS, None
+    n_reset_uniforms = n_step_uniforms = params = 0
+
+    def reset_env(self, u, params):
+        return jnp.full(u.shape[:-1], 5, jnp.int32)
+
+    def step_env(self, u, state, action, params):
+        on = (action % 2 == 1) | ((state == END - 1) & (action == BRAKE))
+        x = jnp.clip(jnp.where(on, state + 1, state - 1), 0, END).astype(jnp.int32)
+        return Move(x, jnp.zeros(x.shape), x == END)
+
+    def state_vector(self, state):
+        return state[..., None]
+
+    def set_state(self, state, vector):
+        return vector[..., 0].astype(jnp.int32)
+
+    def get_obs(self, state, params):
+        return state
+
+
+def walk_model(offset=0):
+    x, action = (pairs.ravel() for pairs in np.indices((END + 1, ACTIONS)))
+    target = np.where(x == END, END, np.maximum(x + 2 * (action % 2) - 1, 0))
+    start = np.eye(END + 1)[5]
+    states = np.arange(END + 1)[:, None] + offset
+    return FiniteModel(
+        states=states,
+        n_actions=ACTIONS,
+        source=x,
+        action=action,
+        probability=np.ones(len(x)),
+        target=target,
+        reward=0.0 * x,
+        terminated=target == END,
+        start=start,
+    )
+
+
+def walking(reset, jax_env=JaxWalk, offset=0):
+    return Task(
+        name="walk",
+        make_env=lambda **_: Walk(),
+        read_state=lambda env: np.array([env.unwrapped.x + offset]),
+        place=lambda env, state: setattr(env.unwrapped, "x", int(state[0]) - offset) or env.unwrapped.x,
+        danger=lambda move: move.state[..., 0] == END + offset,
+        success=lambda move: move.terminated,
+        interventions=(Intervention(name="I", trigger=lambda s: s[..., 0] == END - 1 + offset, reset=reset, tau=0.0),),
+        model=lambda: walk_model(offset),
+        jax_env=jax_env,
+        horizon=40,
+    )
+
+
+def test_a_failure_in_a_jax_environment_refutes_what_a_model_proves():
+    verdict = quick_audit(walking(Drive(lambda s: 0 * s[..., 0] + BRAKE)))["I"]
+    assert verdict.status == "refuted" and not verdict.eventual.given
+    assert "episodes that the audit played under it in the JAX environment failed" in verdict.reason
+    assert verdict.own_play.on_jax and verdict.own_play.counterexample is None
+
+
+def test_a_set_state_that_is_off_by_one_is_found_where_states_are_large_whole_numbers():
+    class OneOff(JaxWalk):
+        def state_vector(self, state):
+            return state[..., None] + 2_000
+
+        def set_state(self, state, vector):
+            return vector[..., 0].astype(jnp.int32) - 1_999
+
+    reset = Place(lambda state, history, u: np.array([2_003]) + 0 * state)
+    assert any("set_state" in str(promise) for promise in check_task(walking(reset, OneOff, 2_000)))

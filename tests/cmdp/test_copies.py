@@ -140,7 +140,23 @@ class View(Cart):
     speed = property(get, put)
 
 
-NOT_PUT_BACK = (InAClosure, InAGlobal, BehindAHandle, View)
+class SharedParts(Cart):
+    """Keeps position and speed as views of one array, as simulators do; a copy has two arrays."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.both = np.zeros(2)
+        self.at, self.moving = self.both[:1], self.both[1:]
+
+    def step(self, action):
+        self.moving *= 0.9
+        self.moving += 0.1 * (action - 1)
+        self.at += self.moving
+        self.x = float(self.both[0])
+        return np.array([self.x], np.float32), 0.0, False, False, {}
+
+
+NOT_PUT_BACK = (SharedParts, InAClosure, InAGlobal, BehindAHandle, View)
 
 
 class OfThePlatform(Cart):

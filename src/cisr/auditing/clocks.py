@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import datetime
 import functools
 import time
@@ -14,13 +15,14 @@ from cisr.core.timed import Timed
 from cisr.store.fingerprint.origin import is_own_function
 
 CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-DATES = ("localtime", "gmtime")
+DATES = ("localtime", "gmtime")  # of seconds
 
 
 def ahead(fn: Callable[..., Any], seconds: float) -> Callable[..., Any] | None:
     """The function with all clocks that it reads so many seconds ahead; None where it reads none.
 
-    Followed are the user's own functions in Python, through globals, closures, imports and `functools.partial`.
+    Followed are the user's own functions in Python, through globals, closures, defaults, imports, `functools.partial`
+    and what their objects keep.
     """
     moved = _Ahead(seconds)
     other = moved(fn)
@@ -36,6 +38,12 @@ class _Ahead:
             shifted[f"{name}_ns"] = _later(getattr(time, f"{name}_ns"), int(seconds * 1e9))
         for name in DATES:
             shifted[name] = _dated(getattr(time, name), seconds)
+        now = shifted["localtime"]
+        shifted["ctime"] = lambda at=None: time.asctime(now(at))
+        shifted["asctime"] = lambda date=None: time.asctime(now() if date is None else date)
+        shifted["strftime"] = lambda form, date=None: time.strftime(form, now() if date is None else date)
+        shifted["clock_gettime"] = lambda clock: time.clock_gettime(clock) + seconds
+        shifted["clock_gettime_ns"] = lambda clock: time.clock_gettime_ns(clock) + int(seconds * 1e9)
 
         class Later(datetime.datetime):
             @classmethod
@@ -68,8 +76,9 @@ class _Ahead:
             self._made[id(value)] = made = self._function(value)
             return made
         if isinstance(value, types.MethodType):
-            inner = self(value.__func__)
-            return value if inner is value.__func__ else types.MethodType(inner, value.__self__)
+            inner, whose = self(value.__func__), self._object(value.__self__)
+            same = inner is value.__func__ and whose is value.__self__
+            return value if same else types.MethodType(inner, whose)
         if isinstance(value, functools.partial):
             fn, args = self(value.func), tuple(map(self, value.args))
             same = fn is value.func and all(a is b for a, b in zip(args, value.args, strict=True))
@@ -79,8 +88,8 @@ class _Ahead:
             return value if inner is value.function else Timed(inner)
         called = vars(type(value)).get("__call__")
         if is_own_function(called) and not isinstance(value, type):
-            inner = self(called)
-            return value if inner is called else types.MethodType(inner, value)
+            inner, whose = self(called), self._object(value)
+            return value if inner is called and whose is value else types.MethodType(inner, whose)
         return value
 
     def _function(self, fn: types.FunctionType) -> types.FunctionType:
@@ -93,12 +102,28 @@ class _Ahead:
         if (names - fn.__globals__.keys()) & {"time", "datetime"}:  # imported in the function itself, it may be
             changed["__builtins__"] = vars(builtins) | {"__import__": self._imported}
         cells = tuple(map(self._cell, fn.__closure__ or ()))
-        if not changed and all(a is b for a, b in zip(cells, fn.__closure__ or (), strict=True)):
+        defaults = tuple(map(self, fn.__defaults__ or ()))
+        named = {name: self(value) for name, value in (fn.__kwdefaults__ or {}).items()}
+        before = (*(fn.__closure__ or ()), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
+        after = (*cells, *defaults, *named.values())
+        if not changed and all(a is b for a, b in zip(after, before, strict=True)):
             return fn
         known = {**fn.__globals__, **changed} if changed else fn.__globals__
-        made = types.FunctionType(fn.__code__, known, fn.__name__, fn.__defaults__, cells or None)
-        made.__kwdefaults__, made.__dict__ = fn.__kwdefaults__, fn.__dict__
+        made = types.FunctionType(fn.__code__, known, fn.__name__, defaults or None, cells or None)
+        made.__kwdefaults__, made.__dict__ = named or None, fn.__dict__
         return made
+
+    def _object(self, value: Any) -> Any:
+        """A copy of an object of the user's that keeps a clock."""
+        kept = getattr(value, "__dict__", None)
+        if isinstance(value, type | types.ModuleType) or not isinstance(kept, dict):
+            return value
+        later = {name: self(part) for name, part in kept.items() if callable(part)}
+        if all(part is kept[name] for name, part in later.items()):
+            return value
+        other = copy.copy(value)
+        vars(other).update(later)
+        return other
 
     def _cell(self, cell: types.CellType) -> types.CellType:
         try:

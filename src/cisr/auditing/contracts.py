@@ -16,7 +16,7 @@ import numpy as np
 
 from cisr.auditing.agreement import PlayedEpisode, disagreement
 from cisr.auditing.cases import deeds, rescues, states_and_moves
-from cisr.auditing.excursions import N_STEPS_OLDEST
+from cisr.auditing.excursions import N_RESETS, N_STEPS_OLDEST
 from cisr.auditing.following import Course
 from cisr.auditing.functions import Asked, actors, others, predicates, resets
 from cisr.auditing.habits import habits
@@ -37,7 +37,7 @@ from cisr.training.apart import say_once
 
 NOT_FOUND = (
     "Certificates are about the model, which random play has kept to. Not found is what an environment does otherwise "
-    f"after more than {N_STEPS_OLDEST:,} steps across its resets, or in states that random play does not reach."
+    f"after more than {N_STEPS_OLDEST:,} steps or {N_RESETS} resets, or in states that random play does not reach."
 )
 N_SITUATIONS = 12
 """States from which `place` is tried."""
@@ -69,6 +69,8 @@ class Examined(NamedTuple):
     """Where none of these is broken: promises that all else rests on."""
     episodes: tuple[PlayedEpisode, ...] = ()
     """Those that were played as training plays, under every intervention."""
+    compiled: tuple[PlayedEpisode, ...] = ()
+    """Those of the JAX environment."""
 
 
 @interrupts_told_apart()
@@ -111,6 +113,7 @@ def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e
     habits_found: tuple[ContractViolation, ...] = ()
     found: dict[str, ContractViolation] = {}
     episodes: Sequence[PlayedEpisode] = ()
+    compiled: Sequence[PlayedEpisode] = ()
     try:
         with Trials(task, derive_seed(seed, "check task"), n_steps, tolerance, model_of(task)) as trials:
             for checks in (
@@ -126,9 +129,10 @@ def examine(task: Task, seed: int = 0, n_steps: int = 300, tolerance: float = 1e
                 habits_found = tuple(_broken("the environment", *habit) for habit in habits(task, trials))
             with suppress(*users_errors()):  # where a promise is broken, play may raise
                 episodes = trials.seen.episodes
+            compiled = trials.rehearsed.episodes() if trials.rehearsed is not None else []
     except users_errors() as error:
         found["the environment"] = _broken("the environment", _raised(error))
-    return Examined(tuple(found.values()), habits_found, tuple(episodes))
+    return Examined(tuple(found.values()), habits_found, tuple(episodes), tuple(compiled))
 
 
 def _reading(task: Task, trials: Trials) -> Iterator[ContractViolation]:

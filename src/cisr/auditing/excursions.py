@@ -4,7 +4,8 @@ each intervention, to the end of its own horizon. What was seen is held against 
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,11 @@ def excursions(
     under = [task.intervention("none"), *task.interventions]
     for number in range(n_environments):
         root = derive_seed(seed, "environment", number)
-        with closing(task.make_env()) as env:
+        with ExitStack() as made:
+            env = made.enter_context(closing(task.make_env()))
+            beside = _alone
+            if number % 2:
+                beside = _wanderer(made.enter_context(closing(task.make_env())), derive_seed(root, "beside"))
             for k in range(n_resets):
                 env.reset(seed=derive_seed(root, "start", k) if k % 2 else None)
                 starts.append(np.array(task.read_state(env)))
@@ -55,14 +60,45 @@ def excursions(
             while played < (N_STEPS if number else oldest):
                 intervention = under[len(episodes) % len(under)]
                 episodes.append(
-                    _play(task, intervention, env, derive_seed(root, "episode", played), sticky=len(episodes) % 3 > 0)
+                    _play(
+                        task,
+                        intervention,
+                        env,
+                        derive_seed(root, "episode", played),
+                        sticky=len(episodes) % 3 > 0,
+                        beside=beside,
+                    )
                 )
                 played += max(len(episodes[-1].steps), 1)
     return Excursions(np.stack(starts), episodes)
 
 
-def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky: bool) -> PlayedEpisode:
-    """One episode in M_i, after a reset without a seed."""
+def _alone() -> None:
+    pass
+
+
+def _wanderer(env: Any, seed: int) -> Callable[[], None]:
+    """Takes one random step of an environment, or begins it anew. Training steps several by turns, and what they share
+    shows only then."""
+    env.action_space.seed(seed)
+    over = True
+
+    def step() -> None:
+        nonlocal over
+        if over:
+            env.reset()
+            over = False
+        else:
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = bool(terminated or truncated)
+
+    return step
+
+
+def _play(
+    task: Task, intervention: Intervention, env: Any, seed: int, *, sticky: bool, beside: Callable[[], None]
+) -> PlayedEpisode:
+    """One episode in M_i, after a reset without a seed; what is `beside` it moves before each step."""
     cmdp = InducedCMDPs(task, intervention, [env])
     horizon = task.horizon_under(intervention)
     player: Attacker = StickyAttacker(env.action_space, horizon) if sticky else RandomAttacker(env.action_space)
@@ -72,6 +108,7 @@ def _play(task: Task, intervention: Intervention, env: Any, seed: int, *, sticky
     steps: list[PlayedMove] = []
     driven = 0
     while True:
+        beside()
         action = player.act(observation, state)
         before = cmdp.counts[0]
         step = cmdp.step(np.asarray(action)[None])

@@ -3,13 +3,15 @@ follow from their seed. No certificate rests on these, and results that others a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from cisr.auditing.trials import Trials, short
+from cisr.cmdp.gymnasium import Env
 from cisr.core.moves import Move, standing
 from cisr.core.task import Task
 
@@ -35,22 +37,26 @@ def _beyond_bounds(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray
 
 
 def _without_seed(task: Task, trials: Trials) -> Iterator[tuple[str, np.ndarray | None]]:
-    """Episodes that are begun again in another environment; the first that goes on otherwise is told."""
+    """The same episodes in two new environments, which wrappers' running statistics have not parted; where they first
+    part is told."""
     mend = "call super().reset(seed=seed) and draw from self.np_random alone"
-    with closing(task.make_env()) as env:
+    with closing(task.make_env()) as env, closing(task.make_env()) as other:
         for start, moves in trials.beginnings(N_SEEDS, N_MOVES):
-            env.reset(seed=start.seed)
-            now = np.array(task.read_state(env))
-            pairs = [(standing(start.state), standing(now))]
-            for move in moves:
-                _, reward, terminated, _, _ = env.step(move.action)
-                pairs.append((move, Move(np.array(task.read_state(env)), float(reward), bool(terminated))))
-                if terminated:
-                    break
-            for number, pair in enumerate(pairs):
+            courses = [_course(task, each, start.seed, [move.action for move in moves]) for each in (env, other)]
+            for number, pair in enumerate(zip(*courses, strict=False)):
                 if difference := trials.difference(*pair):
-                    yield (
-                        f"does not keep to its seed: again from {start.seed}, {difference} after move {number}: {mend}",
-                        now,
-                    )
+                    twice = f"does not keep to its seed: begun twice from {start.seed}"
+                    yield f"{twice}, {difference} after move {number}: {mend}", np.asarray(courses[1][0].state)
                     return
+
+
+def _course(task: Task, env: Env, seed: int, actions: Sequence[Any]) -> list[Move]:
+    """Where an episode starts, and its moves."""
+    env.reset(seed=seed)
+    course = [standing(np.array(task.read_state(env)))]
+    for action in actions:
+        _, reward, terminated, _, _ = env.step(action)
+        course.append(Move(np.array(task.read_state(env)), float(reward), bool(terminated)))
+        if terminated:
+            break
+    return course

@@ -9,6 +9,7 @@ fault: a cache may be honest.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from cisr.auditing.clocks import ahead
 from cisr.auditing.functions import Asked, Cases
+from cisr.cmdp.answers import is_castable
 from cisr.core.errors import words_of
 from cisr.core.intervention import Array
 from cisr.core.moves import Move
@@ -29,9 +31,17 @@ N_ROUNDS, N_ROUNDS_OF_KEEPERS = 200, 20_000
 """Random batches that each function is asked about, and each that keeps something from call to call."""
 MOST_TOGETHER = 64
 """Cases of such a batch."""
-LATER = {"a second later": 1.37, "an hour later": 3_607.0, "a year later": 3.2e7}
+MOST_SECONDS = 5.0
+"""For a function that keeps something, however slow it is."""
+HOUR = 3_607.0
+LATER = {
+    "a second later": 1.37,
+    **{f"{n} hour{'s' * (n > 1)} later": n * HOUR for n in range(1, 24)},
+    **{f"{n} day{'s' * (n > 1)} later": n * 24 * HOUR for n in (1, 2, 3, 4, 5, 6, 30, 90, 180, 366)},
+}
 ROUNDING = 1e-4
-"""Of answers that are no whole numbers, relative to the largest: sums are rounded otherwise in other batches."""
+"""Of answers that are no whole numbers, relative to the largest of their kind: sums are rounded otherwise in other
+batches."""
 
 
 class Fault(NamedTuple):
@@ -134,9 +144,12 @@ class _Held:
         return self._fault(f"in a batch of {size}", few[rng.integers(n, size=size)], dtype)
 
     def insistently(self, rng: np.random.Generator) -> Iterator[Fault]:
+        end = time.perf_counter() + MOST_SECONDS
         for _ in range(N_ROUNDS_OF_KEEPERS):
             if fault := self.at_random(rng):
                 yield fault
+                return
+            if time.perf_counter() > end:
                 return
 
     def compiled(self, dtype: np.dtype[Any], xp: Any) -> Fault | None:
@@ -168,7 +181,7 @@ class _Held:
         shown, given = _some(cases, chosen), _some(cases, chosen)
         states = _states(shown)
         try:
-            answer = np.asarray((fn or asked.fn)(*given))
+            answer = np.array((fn or asked.fn)(*given))  # a copy: some answer with a buffer of their own
         except users_errors() as error:
             where = f", when asked {way}"
             return Fault(asked.what, f"raised {type(error).__name__}: {words_of(error)}{where}", _shown(states))
@@ -179,14 +192,20 @@ class _Held:
                 f"{chosen.shape} × (d,): {wanted}",
             )
         for mine, theirs in zip(_arrays(shown), _arrays(given), strict=True):
-            if (odd := _first_difference(mine, theirs, chosen.ndim, exact=True)) is not None:
+            if (odd := _first_difference(mine, theirs, chosen.ndim)) is not None:
                 return Fault(asked.what, "changed what it was shown", states[odd])
         self._first = answer if self._first is None else self._first
-        expected = self._first[chosen]
-        if (odd := _first_difference(answer, expected, chosen.ndim, exact=asked.answers == "bool")) is None:
+        expected, scale = self._first[chosen], None if asked.answers == "bool" else self._scale()
+        if (odd := _first_difference(answer, expected, chosen.ndim, scale)) is None:
             return None
         said = f"answered {answer[odd]} when asked {way} and {expected[odd]} in one batch of {self._own}"
         return Fault(asked.what, f"{said}: the answer must follow from the state alone", states[odd])
+
+    def _scale(self) -> np.ndarray:
+        """How large the first answers are, number by number: what is small beside another number may still matter."""
+        assert self._first is not None
+        finite = np.where(np.isfinite(self._first), self._first, 0)
+        return np.asarray(np.abs(finite.astype(float)).max(axis=0, initial=0.0))
 
     def _wanted(self, answer: np.ndarray, chosen: np.ndarray, states: np.ndarray) -> str | None:
         """What should have been answered; None where it was."""
@@ -197,7 +216,7 @@ class _Held:
                 return "answer one bool for each; index the last axis of the state (state[..., 0])"
             case "action":
                 shape, dtype = (*chosen.shape, *(self._space.shape or ())), self._space.dtype or answer.dtype
-                if answer.shape == shape and np.can_cast(answer.dtype, dtype, "same_kind"):
+                if answer.shape == shape and is_castable(answer.dtype, dtype):
                     return None
                 return f"answer an action of {self._space} for each"
             case "number":
@@ -206,17 +225,19 @@ class _Held:
                 return None if answer.shape == states.shape else "answer a state"
 
 
-def _first_difference(one: np.ndarray, other: np.ndarray, n_axes: int, *, exact: bool) -> tuple[int, ...] | None:
-    """The first case in which two arrays differ that have a number for each, or several."""
+def _first_difference(
+    one: np.ndarray, other: np.ndarray, n_axes: int, scale: np.ndarray | None = None
+) -> tuple[int, ...] | None:
+    """The first case in which two arrays differ that have a number for each, or several; by more than rounding on this
+    scale, where there is one."""
     if one is other or (one.shape == other.shape and one.tobytes() == other.tobytes() and one.dtype == other.dtype):
         return None
-    if exact or "f" not in (one.dtype.kind, other.dtype.kind):
+    if scale is None or "f" not in (one.dtype.kind, other.dtype.kind):
         same = one == other
         if "f" in (one.dtype.kind, other.dtype.kind):
             same |= (one != one) & (other != other)
     else:
-        largest = np.abs(other[np.isfinite(other)]).max(initial=0.0)
-        same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
+        same = np.isclose(one, other, rtol=0, atol=ROUNDING * scale, equal_nan=True)
     if same.all():
         return None
     return tuple(int(i) for i in np.argwhere(~same)[0][:n_axes])

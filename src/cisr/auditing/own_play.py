@@ -35,15 +35,18 @@ class OwnPlay:
     """The states moved to, before any rescue."""
     counterexample: Counterexample | None
     """The same actions in a fresh environment, where they fail there too."""
+    on_jax: bool = False
+    """Whether this was the task's JAX environment."""
 
     def __str__(self) -> str:
         n, more = len(self.actions), len(self.actions) - MOST_ACTIONS
         shown = ", ".join(str(action) for action in self.actions[-MOST_ACTIONS:])
         by = f"actions {f'… {shown} (the last {MOST_ACTIONS} of {n})' if more > 0 else shown}"
-        again = "" if self.counterexample else "; a fresh environment did not fail by the same actions"
+        again = "" if self.counterexample or self.on_jax else "; a fresh environment did not fail by the same actions"
+        where = " in the JAX environment" * self.on_jax
         return (
-            f"{self.failures} of {self.episodes} episodes that the audit played under it failed, the first from start "
-            f"{short(self.start)} by {by}: {self.danger} in step {n}, in state {short(self.states[-1])}{again}"
+            f"{self.failures} of {self.episodes} episodes that the audit played under it{where} failed, the first from "
+            f"start {short(self.start)} by {by}: {self.danger} in step {n}, in state {short(self.states[-1])}{again}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +54,7 @@ class OwnPlay:
         return vars(self) | {"counterexample": example}
 
 
-def failures_seen(task: Task, name: str, episodes: Sequence[PlayedEpisode]) -> OwnPlay | None:
+def failures_seen(task: Task, name: str, episodes: Sequence[PlayedEpisode], *, on_jax: bool = False) -> OwnPlay | None:
     """What failed of the episodes that were played under the intervention of this name; None where nothing did."""
     played = [episode for episode in episodes if episode.intervention.name == name]
     failed = [episode for episode in played if episode.danger is not None]
@@ -66,7 +69,8 @@ def failures_seen(task: Task, name: str, episodes: Sequence[PlayedEpisode]) -> O
         start=tuple(first.start.tolist()),
         actions=first.actions,
         states=tuple(tuple(step.move.state.tolist()) for step in first.steps),
-        counterexample=_played_again(task, name, first),
+        counterexample=None if on_jax else _played_again(task, name, first),
+        on_jax=on_jax,
     )
 
 

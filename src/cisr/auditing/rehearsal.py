@@ -19,7 +19,7 @@ from cisr.cmdp.compiled import Envs
 from cisr.cmdp.rules import Step
 from cisr.core.intervention import PUTTING, Array, Intervention, Override, Rewind
 from cisr.core.jax_env import JaxEnv
-from cisr.core.moves import Move, Transition
+from cisr.core.moves import Move, Transition, stacked
 from cisr.core.seeding import generator
 from cisr.core.task import Task
 
@@ -31,6 +31,8 @@ MOST_STEPS = 40_000
 """Of all episodes together, if they are to be more than the fewest."""
 ROUNDING = 1e-3
 """By how much a rescue may miss a state, and what is seen there."""
+SINGLE = 1e-5
+"""The same relative to a number, of which single precision keeps seven digits."""
 BY_CHANCE = 3
 """Answers about floats that may differ in the last digit: so many, or one in a hundred, are no fault."""
 
@@ -163,7 +165,14 @@ class Rehearsed:
             for source, done, state, reward, terminated in zip(*columns, strict=True)
         ]
         driven = int(told.driven.sum())
-        return PlayedEpisode(start=told.source[0], steps=steps, driven=driven, cut_off=False, horizon=horizon)
+        under, danger = self._under[row], self._danger(steps) if told.events[:, 0].any() else None
+        return PlayedEpisode(told.source[0], steps, driven, False, horizon, under, danger)
+
+    def _danger(self, steps: list[PlayedMove]) -> str:
+        """Which danger the last move met; where a rescue did, the first."""
+        last = stacked([steps[-1].move._replace(action=steps[-1].action)])
+        met = (name for name, danger in self._task.dangers.items() if np.asarray(danger(last)).any())
+        return next(met, next(iter(self._task.dangers)))
 
     def misled(self) -> Iterator[Misled]:
         """Rescues that are not what they should be: when, where to, and what is seen there."""
@@ -226,8 +235,10 @@ class Rehearsed:
 
 
 def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which rows (n, d) differ by more than rounding, (n,)."""
-    near = np.asarray(np.isclose(one, other, rtol=ROUNDING, atol=ROUNDING, equal_nan=True))
+    """Which rows (n, d) differ by more than rounding, (n,): whole numbers are not rounded."""
+    if one.dtype.kind in "biu" and other.dtype.kind in "biu":
+        return np.asarray((one != other).any(axis=1))
+    near = np.asarray(np.isclose(one, other, rtol=SINGLE, atol=ROUNDING, equal_nan=True))
     return np.asarray(~near.all(axis=1))
 
 

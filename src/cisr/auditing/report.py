@@ -232,7 +232,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     missing = _missing(task)
     playable = not missing
     notes = [] if playable else [f"{missing} Promises were not checked, and Gymnasium's environment was not attacked."]
-    broken, habits, episodes = examine(task) if playable else ((), (), ())
+    broken, habits, episodes, compiled = examine(task) if playable else ((), (), (), ())
     warnings = [f"{habit}." for habit in habits]
     if playable and not broken and (line := shortened_by_its_own(task)) is not None:
         warnings.append(line)
@@ -241,8 +241,7 @@ def _audit(task: Task, names: Sequence[str] | None, attack: dict[str, Any], call
     verdicts = [_verdict(task, name, exact, attack, playable, callback) for name in (*chosen, NONE.name)]
     if broken:  # what is proven is proven of code that keeps its promises
         verdicts, exact = [_withdrawn(verdict) for verdict in verdicts], None
-    if episodes:
-        verdicts = [_held_against_play(task, verdict, episodes) for verdict in verdicts]
+    verdicts = [_held_against_play(task, verdict, episodes, compiled) for verdict in verdicts]
     if playable and any(verdict.status == "certified" for verdict in verdicts):
         notes.append(NOT_FOUND)
     return AuditReport(
@@ -288,11 +287,17 @@ def _withdrawn(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _held_against_play(task: Task, verdict: Verdict, episodes: Sequence[PlayedEpisode]) -> Verdict:
-    """A verdict once the audit's own play is looked at: a failure refutes it, whatever was proven of a model."""
-    if not verdict.counts or verdict.status == "refuted":
+def _held_against_play(
+    task: Task, verdict: Verdict, episodes: Sequence[PlayedEpisode], compiled: Sequence[PlayedEpisode]
+) -> Verdict:
+    """A verdict once the audit's own play is looked at: a failure refutes it, whatever was proven of a model. One in
+    the JAX environment, where students are trained, refutes what was proven; else it is a claim about that alone."""
+    if not verdict.counts or verdict.status == "refuted" or not (episodes or compiled):
         return verdict
-    if (seen := failures_seen(task, verdict.name, episodes)) is None:
+    seen = failures_seen(task, verdict.name, episodes)
+    if seen is None and verdict.status == "certified":
+        seen = failures_seen(task, verdict.name, compiled, on_jax=True)
+    if seen is None:
         return verdict
     proven = " A model says that no policy can fail: the task's code departs from it." * (verdict.status == "certified")
     refuted = replace(verdict, status="refuted", reason=f"{seen}.{proven}", own_play=seen)

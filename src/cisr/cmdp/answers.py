@@ -109,10 +109,15 @@ class Answers:
 def as_actions(space: gymnasium.Space[Any], given: np.ndarray) -> np.ndarray | None:
     """Actions of any shape in the type that their space has them in; None for what cannot be."""
     dtype = space.dtype or given.dtype
-    if not np.can_cast(given.dtype, dtype, "same_kind"):
+    if not is_castable(given.dtype, dtype):
         return None
     with np.errstate(over="ignore"):
         return given.astype(dtype, copy=False)
+
+
+def is_castable(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether numbers can become those of another type, if they are not too large for it."""
+    return (given.kind in "iu" and dtype.kind in "iu") or np.can_cast(given, dtype, "same_kind")
 
 
 def is_action(space: gymnasium.Space[Any], given: np.ndarray, action: np.ndarray) -> bool:

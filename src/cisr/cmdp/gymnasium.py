@@ -141,11 +141,12 @@ class InducedCMDPs:
         if not isinstance(reset, Override):
             return actions, None
         states = np.stack([past[-1] for past in self._memory.states])
-        vetoes = self._ask.fired(states, actions.copy())
+        chosen = actions.astype(np.int64) if actions.dtype.kind in "iu" else actions  # as models number them
+        vetoes = self._ask.fired(states, chosen.copy())
         vetoed = np.asarray(vetoes.any(axis=-1))
         if not vetoed.any():
             return actions, vetoes
-        instead = self._ask.actions("act", reset.act, states, actions.copy(), used=vetoed)
+        instead = self._ask.actions("act", reset.act, states, chosen.copy(), used=vetoed)
         return np.where(vetoed.reshape(-1, *(1,) * (actions.ndim - 1)), instead, actions), vetoes
 
     def _move(

@@ -187,6 +187,13 @@ def _check_restore(task: Task, env: Any, way: Saving, ask: Ask) -> None:
         raise TaskError(f"Task '{task.name}': its save raised {described(error)}. {mend}") from error
     if not _goes_elsewhere(task, env, first, ask):
         return
+    # before the first restore: that cuts whatever parts of the environment share, and copies would agree from then on
+    if way.exact and (difference := misgoing(task, env, way, ask)):
+        raise TaskError(
+            f"Task '{task.name}': its environment was put back by a copy and did not go on as it had before: "
+            f"{difference}. Something in it is not copied, such as a simulator's own memory, an open handle or a "
+            f"global: give the task save(env) and restore(env, saved), see `cisr.saving`."
+        )
     for _ in range(2):  # a state may be gone back to more than once
         ask()
         try:
@@ -200,12 +207,6 @@ def _check_restore(task: Task, env: Any, way: Saving, ask: Ask) -> None:
             raise TaskError(f"Task '{task.name}': {error}") from error
         if not np.allclose(_read(task, env), first, rtol=1e-3, atol=1e-3, equal_nan=True):
             raise TaskError(f"{asked} left it where it was, or led elsewhere. {mend}")
-    if way.exact and (difference := misgoing(task, env, way, ask)):
-        raise TaskError(
-            f"Task '{task.name}': its environment was put back by a copy and did not go on as it had before: "
-            f"{difference}. Something in it is not copied, such as a simulator's own memory, an open handle or a "
-            f"global: give the task save(env) and restore(env, saved), see `cisr.saving`."
-        )
 
 
 def _check_place(task: Task, env: Any, first: np.ndarray, elsewhere: np.ndarray) -> None:

@@ -51,8 +51,10 @@ def words_of(error: BaseException) -> str:
 
 
 def writable(text: str) -> str:
-    """A text with its half characters, which no file, store or database takes, written out."""
-    return text.encode(errors="backslashreplace").decode()
+    """A text with its half characters, which no file, store or database takes, written out, and so what would steer a
+    terminal."""
+    whole = text.encode(errors="backslashreplace").decode()
+    return "".join(c if c.isprintable() or c.isspace() else ascii(c)[1:-1] for c in whole)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

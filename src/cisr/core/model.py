@@ -40,6 +40,7 @@ class FiniteModel:
     def __post_init__(self) -> None:
         for name in ("states", *_FLAT, "start"):
             keep(self, **{name: _array(name, getattr(self, name))})
+        keep(self, reward=self.reward.astype(float))  # as play has them
         keep(self, n_actions=check_whole("The number of a model's actions", self.n_actions))
         if self.time_limit is not None:
             keep(self, time_limit=check_whole("The time limit of a model", self.time_limit))
