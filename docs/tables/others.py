@@ -198,9 +198,12 @@ def sb3_students() -> Iterator[Row]:
         yield row["curriculum"], *learned, pm(row["return"], 2), pm(row["training_failures"], 0), pm(row["rescues"], 0)
 
 
-@table("the spoilt function", "tasks", "a promise named", "certified", "contradicted by play")
+@table("the spoilt function", "tasks", "a promise named", "certified", "contradicted by play", "honest and accused")
 def certificates() -> Iterator[Row]:
-    run = load("certificates")
-    for way, found in {**run["ways"], "all": run["all"]}.items():
-        counts = (found[name] for name in ("tasks", "promises named", "certified", "contradicted"))
-        yield "none, all are honest" if way == "honest" else way, *(f"{count:,}" for count in counts)
+    total: dict[str, Counter[str]] = {}
+    for run in map(load, ("certificates", "certificates-2")):
+        for way, found in {**run["ways"], "all": run["all"]}.items():
+            total.setdefault(way, Counter()).update(found)
+    for way, counts in sorted(total.items(), key=lambda each: (each[0] == "all", each[0] != "honest", each[0])):
+        names = ("tasks", "promises named", "certified", "contradicted", "accused though honest")
+        yield "none" if way == "honest" else way, *(f"{counts[name]:,}" for name in names)
