@@ -10,18 +10,16 @@ from cisr.core.errors import ConfigError
 
 optuna = pytest.importorskip("optuna")
 from optuna.trial import TrialState  # noqa: E402
+from sqlalchemy.pool import NullPool  # noqa: E402
 
 from cisr.export.optuna_study import export_optuna  # noqa: E402
 
 
 def opened(path, name="study"):
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-    try:
-        study = optuna.load_study(study_name=name, storage=storage)
-        return study, study.get_trials()
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
+    """A study that asks its storage again later; no connection outlives a question."""
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"poolclass": NullPool})
+    study = optuna.load_study(study_name=name, storage=storage)
+    return study, study.get_trials()
 
 
 def test_optuna_opens_the_study_with_all_that_is_known_of_it(trained_once, tmp_path):

@@ -394,7 +394,9 @@ def test_a_signal_ends_a_command_at_once_with_one_line_and_no_orphans(tmp_path, 
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    assert said == "cisr: Stopped. Finished units are kept: run the same command again to go on.\n"
+    *progress, stopped = said.splitlines()
+    assert stopped == "cisr: Stopped. Finished units are kept: run the same command again to go on."
+    assert all(line.startswith("Comparing on") for line in progress)  # told where the machine is busy
     assert len(started) == workers
     for worker in started:
         wait_until(lambda worker=worker: is_gone(worker), seconds=5)
